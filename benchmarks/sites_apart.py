@@ -55,7 +55,11 @@ class Proxy:
     def _accept(self) -> None:
         while True:
             near, _ = self._listener.accept()
-            far = socket.create_connection(("127.0.0.1", self._target))
+            try:
+                far = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:
+                near.close()  # the site is not there yet, or not any more
+                continue
             threading.Thread(target=self._pump, args=(near, far), daemon=True).start()
 
     def _pump(self, near: socket.socket, far: socket.socket) -> None:

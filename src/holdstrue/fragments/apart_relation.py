@@ -38,6 +38,14 @@ class SiteFacts(TypedDict):
     plan: dict[str, Any] | None
 
 
+class Greeting(TypedDict):
+    """What a site says when it is entered; where nothing is open, only that the print is empty."""
+
+    print: str
+    last: str | None
+    done: bool
+
+
 @dataclass(frozen=True)
 class ApartDelta(RelationDelta):
     """What a batch did: keys of the rows that the asked site's fragment holds, and how many there are elsewhere."""
@@ -94,20 +102,31 @@ class ApartRelation(Relation):
         self._design = design
         self.channel = Channel()
         self._host: Any = host
+        self._greeted: dict[str, Greeting] = {}
+        """What sites said when they were entered, as long as nothing was done since."""
+        self._taken: list[list[int]] = []
+        self._asked = ""
+        """The batch that they were asked about."""
         number = design.specs[here].fragment
         self._near = tuple(site.name for site in design.layout.fragments[number].sites)
         self._far = tuple(site.name for site in design.layout.sites if site.name not in self._near)
 
     @staticmethod
-    def opened(declared: Declaration, here: str, host: RemoteHost, known: KnownDesign | None) -> ApartRelation:
+    def opened(
+        declared: Declaration, here: str, host: RemoteHost, known: KnownDesign | None, batch: str
+    ) -> ApartRelation:
         """Enter all sites, in an order that all keep to, and have them agree on the design.
 
-        `known` is the one of the last time: where all sites have it open still, nothing of it is told again.
+        `known` is the one of the last time: where all sites have it open still, nothing of it is told again. `batch` is
+        what is to be done then.
         """
-        for site in sorted(host.sites):
-            host.enter(site)
-        if known is not None and known.print and {*host.all("opened").values()} == {known.print}:
+        greeted: dict[str, Greeting] = {site: host.enter(site, batch) for site in sorted(host.sites)}
+        for site, said in greeted.items():
+            if not isinstance(said, dict):
+                raise HoldstrueError(f"site {site!r} runs another version", hint="run the same one at all sites")
+        if known is not None and known.print and {said["print"] for said in greeted.values()} == {known.print}:
             relation = ApartRelation(known.design, here, host)
+            relation._greeted, relation._asked = greeted, batch
         else:
             relation = ApartRelation(ApartRelation._agreed(declared, host), here, host)
         relation._finish_half()
@@ -144,12 +163,22 @@ class ApartRelation(Relation):
 
     def _finish_half(self) -> None:
         """Bring a batch to its end that only some sites have."""
-        last = {*self._host.all("last").values()}
+        last = {*self._last().values()}
         if len(last) > 1:
             self._refuse_lost()
             for name in last:
                 if name is not None and not all(self._host.all("done", name).values()):
                     self._bring(name)
+
+    def _last(self) -> dict[str, str | None]:
+        if self._greeted:
+            return {site: said["last"] for site, said in self._greeted.items()}
+        return super()._last()
+
+    def _done(self, batch: str) -> dict[str, bool]:
+        if self._greeted and batch == self._asked:
+            return {site: said["done"] for site, said in self._greeted.items()}
+        return super()._done(batch)
 
     def take_up(self, batch: str) -> ApartDelta:
         """Apply what the sites were offered under a batch's id, everywhere or nowhere."""
@@ -168,7 +197,21 @@ class ApartRelation(Relation):
         return ApartDelta(**told, elsewhere=self._elsewhere)
 
     def _begin(self, batch: str, changes: Any) -> None:
-        self._compare_entries(self._host.all("begin_load" if batch == LOAD else "take_up", batch))
+        self._greeted = {}  # from here on it may not be so
+        if batch == LOAD:
+            self._compare_entries(self._host.all("begin_load", batch))
+            return
+        taken: dict[str, list[Any]] = self._host.all("take_up", batch)
+        if not any(one[0] for one in taken.values()):
+            raise HoldstrueError(
+                f"no site was offered changes for batch {batch!r}",
+                hint="holdstrue site offer FILE CHANGES --name SITE --batch-id ID; site status says what was offered",
+            )
+        self._taken = [one[2:] for one in taken.values()]
+        self._compare_entries({site: one[1] for site, one in taken.items()})
+
+    def _weights(self) -> list[list[int]]:
+        return self._taken  # said with what they took up
 
     def _findings(self) -> dict[str, Any]:
         counts = self._host.all("finish_counts", sites=self._far)
@@ -182,7 +225,7 @@ class ApartRelation(Relation):
 
     def known(self) -> ApartDelta:
         """All violations, as added ones: keys of rows that the fragment here holds, and how many are elsewhere."""
-        self._refuse_unloaded(self._host.all("last").values())
+        self._refuse_unloaded(self._last().values())
         listed = self._host.all("violations", sites=self._near).values()
         found = self._by_rule({cfd: keys.added for cfd, keys in by_cfd.items()} for by_cfd in listed)
         counts = self._host.all("violation_counts", sites=self._far)

@@ -63,9 +63,25 @@ ROUNDS = ("announce", "reply", "verdict", "conclude")
 """The rounds in which fragments agree; messages of a whole round are about its place here."""
 
 REPEATED = frozenset(
-    {*_SENT, "finish", "sent", "receive", "settle", "align", "compare", "prepare", "portions", "slices"}
+    {
+        *_SENT,
+        "finish",
+        "sent",
+        "receive",
+        "settle",
+        "align",
+        "compare",
+        "prepare",
+        "portions",
+        "slices",
+        "weigh",
+        "start_over",
+    }
 )
 """Verbs that a site which has committed the batch answers from its record."""
+
+BY_CHANGES, ANEW = 1, 2
+"""How a batch was worked out, where it was committed."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +99,8 @@ class BatchRecord:
     owned: pa.Table
     outbox: tuple[SiteMessage, ...]
     found: Mapping[int, ChangedKeys]
+    anew: str = ""
+    """The fingerprint of all rows after the batch, where it started over."""
 
     @staticmethod
     def of(
@@ -116,6 +134,15 @@ class BatchRecord:
         return replace(named, fingerprint=fingerprint, rows=rows, given=given, outbox=tuple(outbox), found=found)
 
     @staticmethod
+    def of_start(load: BatchRecord, anew: str, batch: SiteBatch) -> BatchRecord:
+        """The record of a batch that starts over, out of that of the load of all rows."""
+        mask = np.zeros(batch.size, dtype=np.bool_)
+        return replace(
+            load, fingerprint=batch.fingerprint, ids=batch.ids, rows=batch.spec.kept(batch.rows), now=batch.now,
+            was=batch.old >= 0, given=replace(load.given, members=dict.fromkeys(load.given.members, mask)), anew=anew,
+        )  # fmt: skip
+
+    @staticmethod
     def named(batch: str) -> BatchRecord:
         """A batch of which nothing but its name is known."""
         none, nothing = Ids.zeros(0), np.zeros(0, dtype=np.bool_)
@@ -136,6 +163,10 @@ class BatchRecord:
             return self.fingerprint
         if verb in ("portions", "slices"):
             return 0 if verb == "portions" else []  # sites that lack the load say how many there are
+        if verb == "weigh":
+            return [0, 0, ANEW if self.anew else BY_CHANGES]
+        if verb == "start_over":
+            return self.anew
         if verb == "sent":
             return dict(Counter(message.target for message in self.outbox))
         return {number: keys for number, keys in self.found.items() if keys.size} if verb == "finish" else None
@@ -202,7 +233,7 @@ class BatchRecord:
 
     def tables(self) -> list[pa.Table]:
         """For a run file: entries, ids given to indexes, flags, messages, what was found."""
-        about = {"batch": self.batch, "fingerprint": self.fingerprint}
+        about = {"batch": self.batch, "fingerprint": self.fingerprint, "anew": self.anew}
         given = {"hi": self.ids.hi, "lo": self.ids.lo, "now": self.now, "was": self.was}
         for number, ids in enumerate(self.given.x):
             given |= {f"hi{number}": ids.hi, f"lo{number}": ids.lo}
@@ -269,6 +300,7 @@ class BatchRecord:
             owned,
             tuple(SiteMessage(**row) for row in messages.to_pylist()),
             keys_by_cfd(listed),
+            about["anew"],
         )
 
 
@@ -277,7 +309,7 @@ def _about(rows: pa.Table) -> tuple[dict[str, str], dict[int, int]]:
     try:
         about = {name.decode(): value.decode() for name, value in (rows.schema.metadata or {}).items()}
         masks = {int(number): int(at) for number, at in json.loads(about["masks"]).items()}
-        return {name: about[name] for name in ("batch", "fingerprint")}, masks
+        return {"batch": about["batch"], "fingerprint": about["fingerprint"], "anew": about.get("anew", "")}, masks
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"it does not say what its batch is: {error}") from error
 

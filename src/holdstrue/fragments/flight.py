@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from holdstrue.errors import HoldstrueError
-from holdstrue.fragments.frames import UnreachableError
+from holdstrue.fragments.frames import SlowError, UnreachableError
 from holdstrue.fragments.site_service import SiteService
 
 ASK = "ask"
@@ -28,8 +28,8 @@ at once ends the process from 2 GiB on."""
 MOST_BYTES = (2 << 30) - (1 << 20)
 """Of a word, for the same reason."""
 TIMEOUT = 60.0
-"""Seconds that one call may take before it is repeated. A repeated call waits for the first one, so that a site which
-needs longer is only asked again. Chosen, not tuned."""
+"""Seconds that one call may take before the site is asked whether it is there and the call is repeated, which waits for
+the first one: so a site that needs longer is only asked again. Chosen, not tuned."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Credentials:
         missing = [name for name, file in files.items() if file is None]
         if missing and len(missing) < len(files):
             raise HoldstrueError(
-                f"TLS needs a certificate, its key and the authority; {' and '.join(missing)} is missing",
+                f"TLS needs a certificate, its key and the authority; missing: {', '.join(missing)}",
                 hint="give --certificate, --key and --authority, or none of them",
             )
 
@@ -161,6 +161,11 @@ class Wires:
                 f"site {site!r} does not let this one in: the token is missing or wrong",
                 hint="start all sites with the same token",
             ) from None
+        except flight.FlightTimedOutError:
+            raise SlowError(
+                f"site {site!r} at {self._addresses[site]} did not answer in {self._timeout:g} seconds",
+                hint="is it beyond a wire that is cut?",
+            ) from None
         except (flight.FlightError, pa.ArrowException, OSError) as error:
             self._drop(site)
             # gRPC says much before it says why
@@ -170,7 +175,8 @@ class Wires:
             )
             raise UnreachableError(
                 f"site {site!r} at {self._addresses[site]} does not answer: {said or type(error).__name__}",
-                hint="start it: holdstrue site serve FILE --name " + site,
+                hint=f"start it: holdstrue site serve FILE --name {site}"
+                + ("; if it is there, both sides must use TLS or neither" if "Socket closed" in said else ""),
             ) from None
 
     def _client(self, site: str) -> flight.FlightClient:

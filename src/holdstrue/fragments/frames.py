@@ -27,8 +27,12 @@ class UnreachableError(HoldstrueError):
     """A site that did not answer in time."""
 
 
+class SlowError(UnreachableError):
+    """A site that may be at work still: a call took longer than it is given."""
+
+
 _ERRORS: Mapping[str, type[HoldstrueError]] = {
-    kind.__name__: kind for kind in (ChannelError, SiteBusyError, UnreachableError)
+    kind.__name__: kind for kind in (ChannelError, SiteBusyError, UnreachableError, SlowError)
 }
 
 

@@ -86,7 +86,8 @@ def _read(file: Path) -> pa.Table:
         table.validate(full=True)
     except (OSError, pa.ArrowException) as error:
         raise StateError(
-            f"the changes kept in {file} are damaged: {error}", hint="offer them again under the same batch id"
+            f"the changes kept in {file} are damaged: {error}",
+            hint="offer them again under the same batch id, or move the file away",
         ) from error
     if (
         _OP not in table.column_names

@@ -18,6 +18,7 @@ import pyarrow as pa
 from holdstrue.closing import Closing
 from holdstrue.detect.resolve import fitted
 from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.fragments.batch_record import ANEW
 from holdstrue.fragments.bundles import bundles_of
 from holdstrue.fragments.channel import Channel, TrafficByPair, since
 from holdstrue.fragments.design import designed
@@ -39,6 +40,14 @@ from holdstrue.typing import Mask
 
 LOAD = "load"
 """The batch id of the first load."""
+ANEW_FROM = 1 << 16
+"""Images of rows, of all sites, from which on a batch may start over: fewer take less than its rounds. Chosen, not
+tuned."""
+ANEW_SHARE = 1.0
+"""A batch starts over that brings and removes more images of rows than so many times the rows that are there after it.
+At 200K rows and ten sites, the CPU time of counting changes in over that of starting over, by columns and by rows, at
+this ratio: 0.82: 0.86, 0.94 (mostly new rows); 1.0: 0.86, 1.17 (half of the rows updated) and 0.97, 0.73 (half
+deleted); 1.6: 1.30, 1.63; 2.0: 1.47, 1.92 (all updated); 4.0: 1.72, 1.44 (most deleted)."""
 
 
 LOAD_FIRST = (
@@ -196,33 +205,67 @@ class Relation(Closing):
         return batch
 
     def _batch(self, batch: str, changes: Any) -> RelationDelta:
-        done = self._host.all("done", batch)
+        done = self._done(batch)
         if all(done.values()):
             return RelationDelta(batch, repeated=True)
         self._refuse_half(batch, done)
         before, started = self.channel.snapshot(), self._host.elapsed
+        self._host.sent.clear()
         try:
             self._begin(batch, changes)
+            found = self._worked_out(batch)
+            self._host.each("prepare", self._counts())
+        except BaseException:
+            self._abort()
+            raise
+        self._commit(batch)
+        self._host.release(batch)
+        return self._delta(batch, *self._changed(found), before, started)
+
+    def _done(self, batch: str) -> dict[str, bool]:
+        """By site whether it has committed a batch."""
+        return self._host.all("done", batch)
+
+    def _last(self) -> dict[str, str | None]:
+        """By site the last batch that it committed."""
+        return self._host.all("last")
+
+    def _worked_out(self, batch: str) -> dict[str, Any]:
+        """The rounds of a batch; what the sites found."""
+        try:
             if batch == LOAD:
+                self._load_portions()
+            elif self._starts_over():
+                self._compare_entries(self._host.all("start_over"))
                 self._load_portions()
             else:
                 self._ship(self._design.plan)
                 if self._bundles:
                     self._agree()
-            found = self._findings()
+            return self._findings()
+        except StateError:
+            # ids that do not fit an index may be those of a lost message, and then say so
             self._compare()
-            self._host.all("prepare")
-        except BaseException:
-            self._abort()
             raise
-        self._commit(batch)
-        self._host.all("release", batch)
-        return self._delta(batch, *self._changed(found), before, started)
+
+    def _starts_over(self) -> bool:
+        """Whether a batch is so large that new indexes of all rows are cheaper than to count its changes in."""
+        weights = self._weights()
+        known = {how for *_, how in weights if how}
+        if known:
+            return known == {ANEW}  # as those did who have it
+        images, rows = sum(one[0] for one in weights), sum(one[1] for one in weights)
+        return images >= ANEW_FROM and images > rows * ANEW_SHARE
+
+    def _weights(self) -> list[list[int]]:
+        """By site what `SiteWork.weigh` says of the batch."""
+        return [*self._host.all("weigh").values()]
 
     def _load_portions(self) -> None:
         """A first load is much: a portion of the rows at a time, then a slice of a bundle's groups at a time."""
         for portion in range(max(self._host.all("portions").values())):
             self._ship(self._design.plan, portion)
+            self._host.all("settle", portion)
         if not self._bundles:
             return
         slices = dict.fromkeys(self._bundles, 0)
@@ -250,7 +293,7 @@ class Relation(Closing):
 
     def _refuse_half(self, batch: str, done: Mapping[str, bool]) -> None:
         """A batch that only some sites committed must be finished before another one starts."""
-        last = {*self._host.all("last").values()}
+        last = {*self._last().values()}
         if len(last) > 1:
             self._refuse_lost()
         if any(done.values()):
@@ -325,15 +368,9 @@ class Relation(Closing):
         return np.logical_or.reduce([*self._host.all(verb, *args, sites=sites).values()])
 
     def _ship(self, plan: ShippingPlan, *portion: int) -> None:
-        """The rounds inside fragments, after which every index has what it needs; of a portion, or of everything."""
+        """The rounds inside fragments, after which every site has what its indexes need; of a portion, or of all."""
         for level in range(max(part.levels for part in plan.fragments)):
             self._host.round(self.channel, "ship", level, *portion)
-        try:
-            self._host.all("settle", *portion)
-        except StateError:
-            # ids that do not fit the index may be those of a lost message, and then say so
-            self._compare()
-            raise
 
     def _judge(self) -> None:
         """Fragments agree on every CFD by being compared at one of them, CFD by CFD."""
@@ -345,12 +382,11 @@ class Relation(Closing):
 
     def _compare(self) -> None:
         """No site goes on when a message to it was lost."""
-        sent = self._host.all("sent")
-        told = {
-            site: ({source: counts[site] for source, counts in sent.items() if site in counts},)
-            for site in self._host.sites
-        }
-        self._host.each("compare", told)
+        self._host.each("compare", self._counts())
+
+    def _counts(self) -> dict[str, tuple[dict[str, int]]]:
+        """By site how many messages others have sent it."""
+        return {site: (self._host.sent.get(site, {}),) for site in self._host.sites}
 
     def _abort(self) -> None:
         for site in self._host.sites:
@@ -424,6 +460,7 @@ class Relation(Closing):
         self._refuse_between()
         plan = copy_plan(self.layout, self._design.cfds, self._design.plan)
         before, started = self.channel.snapshot(), self._host.elapsed
+        self._host.sent.clear()
         self._host.each("open_check", {site.name: (self._design.spec(site, plan, True),) for site in self.layout.sites})
         try:
             self._ship(plan)
@@ -437,7 +474,7 @@ class Relation(Closing):
 
     def _refuse_between(self) -> None:
         """While some sites have a batch that others lack, there are no violations to speak of."""
-        if len(set(self._host.all("last").values())) > 1:
+        if len(set(self._last().values())) > 1:
             self._refuse_lost()
             raise StateError("the last batch was committed at some sites only", hint="apply it again first")
 

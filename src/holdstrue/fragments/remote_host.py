@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from holdstrue.errors import HoldstrueError
 from holdstrue.fragments.channel import Channel, Traffic
-from holdstrue.fragments.frames import SiteBusyError, UnreachableError, framed, raised, unframed
+from holdstrue.fragments.frames import SiteBusyError, SlowError, UnreachableError, framed, raised, unframed
 from holdstrue.fragments.indexed_rows import keys_by_cfd
 from holdstrue.fragments.site_host import SiteHost
 from holdstrue.shards.wire import pack
@@ -28,18 +28,26 @@ Carry = Callable[[str, bytes], bytes]
 
 PATIENCE = 10.0
 """Seconds for which a site that does not answer is called again. Chosen, not tuned."""
+LONGEST = 3600.0
+"""Seconds after which a site that is there, but has not done what it was told, is given up. Chosen, not tuned."""
 _PAUSE = 0.05
 _SESSION_BYTES = 12
 """A session's name is in every word of it."""
 
 
 def called(carry: Carry, site: str, frame: bytes, patience: float = PATIENCE) -> tuple[dict[str, Any], bytes]:
-    """Call a site until it answers; an error that it answers with is raised."""
-    end = time.monotonic() + patience
+    """Call a site until it answers; an error that it answers with is raised. Without patience it is called once."""
+    start = time.monotonic()
+    end = start + patience
     pause = _PAUSE
     while True:
         try:
             head, body = unframed(carry(site, frame))
+        except SlowError:
+            if not patience or time.monotonic() - start > LONGEST:
+                raise
+            carry(site, framed({"verb": "bringing"}))  # which it answers at once, if it is there
+            continue
         except UnreachableError:
             if time.monotonic() + pause > end:
                 raise
@@ -82,7 +90,8 @@ class RemoteHost(SiteHost):
         self._carry, self._patience = carry, patience
         self.session = secrets.token_urlsafe(_SESSION_BYTES)
         self._turns = dict.fromkeys(self._names, 0)
-        # a batch is some twenty calls to each: threads that begin and end with every call would cost more than these
+        self._parting: list[Any] = []
+        # a batch is some ten calls to each: threads that begin and end with every call would cost more than these
         self._callers = ThreadPoolExecutor(max_workers=max(len(self._names), 1))
 
     @property
@@ -90,18 +99,16 @@ class RemoteHost(SiteHost):
         """Names of the sites."""
         return self._names
 
-    def enter(self, site: str) -> None:
-        """Get a site for this session, and wait a while for another one to end."""
+    def enter(self, site: str, batch: str = "") -> Any:
+        """Get a site for this session, and wait a while for another one to end; what it says of itself and a batch."""
         end = time.monotonic() + self._patience
         while True:
             try:
-                self.ask(site, "enter", self._here)
+                return self.ask(site, "enter", self._here, batch)
             except SiteBusyError:
                 if time.monotonic() + _PAUSE > end:
                     raise
                 time.sleep(_PAUSE)
-            else:
-                return
 
     def ask(self, site: str, verb: str, *args: Any) -> Any:
         """Let one site do something, once however often it has to be called."""
@@ -129,14 +136,19 @@ class RemoteHost(SiteHost):
         """Let all sites send to each other; the channel counts."""
         for source, sent in self.all("send", verb, *args).items():
             for target, messages, ids, size in sent:
+                self.note(source, target, messages)
                 channel.add(source, target, Traffic(messages, ids, size))
+
+    def release(self, batch: str) -> None:
+        """Have sites forget what they keep to answer for a batch, with the last word of the session."""
+        self._parting = [batch]
 
     def close(self) -> None:
         """End the session at every site that still hears of it."""
         for site in self.sites:
             try:
                 self._turns[site] += 1
-                told = {"verb": "leave", "session": self.session, "turn": self._turns[site], "args": []}
+                told = {"verb": "leave", "session": self.session, "turn": self._turns[site], "args": self._parting}
                 called(self._carry, site, framed(told), 0.0)
             except HoldstrueError:
                 continue  # it ends the session by itself when it hears nothing for a while

@@ -31,6 +31,8 @@ class SiteHost:
     def __init__(self, works: Mapping[str, SiteWork]) -> None:
         self._works = dict(works)
         self.elapsed = 0.0
+        self.sent: dict[str, dict[str, int]] = {}
+        """By target and source how many messages were sent since this was emptied, with which what came is compared."""
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -60,6 +62,8 @@ class SiteHost:
         sent: list[SiteMessage] = []
         for messages in self.all(verb, *args).values():
             sent += messages
+        for message in sent:
+            self.note(message.source, message.target, 1)
         came: dict[str, list[SiteMessage]] = {}
         for message in sent:
             for arrived in channel.carry(message):
@@ -72,6 +76,15 @@ class SiteHost:
                 self.ask(target, "receive", arrived)
             slowest = max(slowest, time.process_time() - start)
         self.elapsed += slowest
+
+    def note(self, source: str, target: str, messages: int) -> None:
+        """Count what was sent."""
+        own = self.sent.setdefault(target, {})
+        own[source] = own.get(source, 0) + messages
+
+    def release(self, batch: str) -> None:
+        """Have sites forget what they keep to answer for a batch, which all of them have."""
+        self.all("release", batch)
 
     def close(self) -> None:
         """Let all sites go."""

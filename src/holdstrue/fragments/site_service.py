@@ -39,7 +39,9 @@ from holdstrue.fragments.frames import (
 from holdstrue.fragments.indexed_rows import ChangedKeys, keys_table
 from holdstrue.fragments.netting import netted, stays
 from holdstrue.fragments.offers import Offers
-from holdstrue.fragments.remote_host import PATIENCE, Carry, RemoteHost, called, packed_answer
+from holdstrue.fragments.own_rows import refuse_foreign
+from holdstrue.fragments.relation import LOAD
+from holdstrue.fragments.remote_host import LONGEST, PATIENCE, Carry, RemoteHost, called, packed_answer
 from holdstrue.fragments.shipping_plan import ShippingPlan
 from holdstrue.fragments.site_host import open_site
 from holdstrue.fragments.site_state import SiteState, kept_plan, site_schema
@@ -54,7 +56,7 @@ LEASE = 90.0
 
 _PLAIN = frozenset(
     {
-        "last", "count", "done", "size", "begin_load", "align", "portions", "slices", "settle", "sent", "compare",
+        "last", "count", "done", "size", "begin_load", "start_over", "align", "portions", "slices", "settle", "compare",
         "prepare", "commit", "abort", "violates",
     }
 )  # fmt: skip
@@ -163,9 +165,9 @@ class SiteService:
         session = self._session
         if session is None:
             raise StateError(f"no session is open at site {self.name!r}")
-        while session.running:
-            # the call was repeated while it is still being done
-            self._idle.wait()
+        # a call that is repeated while it is still being done waits for it
+        if not self._idle.wait_for(lambda: not session.running, timeout=LONGEST):
+            raise SiteBusyError(f"site {self.name!r} is still at work on call {turn}", hint="look at its machine")
         session.heard = time.monotonic()
         if turn == session.turn:
             return session.answer
@@ -221,12 +223,12 @@ class SiteService:
     def _verb(self, verb: str, *args: Any) -> Any:
         match verb:
             case "enter":
-                return None
+                return self._greeting(str(args[1]) if len(args) > 1 else "")
             case "leave":
                 self._give_up()
+                for batch in args:
+                    self._release(batch)
                 return None
-            case "opened":
-                return self._opened_print()
             case "hello":
                 return self._hello()
             case "open":
@@ -242,10 +244,6 @@ class SiteService:
                 listed = self._opened().ask("violations")
                 whole = {cfd: ChangedKeys(keys, keys.slice(0, 0)) for cfd, keys in listed.items()}
                 return keys_table(whole) if verb == "violations" else self._counted(whole)
-            case "release":
-                self._opened().ask("release", args[0])
-                self._offers.drop(args[0])
-                return None
             case _ if verb in _PLAIN:
                 return self._opened().ask(verb, *args)
         raise HoldstrueError(f"a site cannot {verb!r}", hint="do all sites run the same version?")
@@ -256,6 +254,19 @@ class SiteService:
         return self._work
 
     # --- what sites agree on ------------------------------------------------------------------------
+
+    def _greeting(self, batch: str) -> dict[str, Any]:
+        """What is open here, the last batch, and whether a batch was committed."""
+        if self._work is None:
+            return {"print": ""}
+        last, done = self._work.ask("last"), bool(batch) and self._work.ask("done", batch)
+        return {"print": self._opened_print(), "last": last, "done": done}
+
+    def _release(self, batch: str) -> None:
+        """Forget what was kept to answer for a batch, which every site has."""
+        if self._work is not None:
+            self._work.ask("release", batch)
+        self._offers.drop(batch)
 
     def _opened_print(self) -> str:
         """What tells the design that is open here from others; nothing where none is."""
@@ -301,11 +312,15 @@ class SiteService:
 
     # --- a batch ------------------------------------------------------------------------------------
 
-    def _take_up(self, batch: str) -> str:
-        """Begin a batch with what was offered for it here, if anything was."""
+    def _take_up(self, batch: str) -> list[Any]:
+        """Begin a batch with what was offered for it here: whether anything was, its fingerprint, what it weighs."""
+        given = self._offers.get(batch)
+        known = given is not None or self._opened().ask("last") == batch
+        return [known, self._begin(batch, given), *self._opened().ask("weigh")]
+
+    def _begin(self, batch: str, offered: Changes | None) -> str:
         work = self._opened()
         schema, key = work.spec.schema, work.spec.key
-        offered = self._offers.get(batch)
         if work.ask("last") == batch:
             return str(work.ask("begin", batch))
         if offered is None:
@@ -322,7 +337,7 @@ class SiteService:
     @staticmethod
     def _refuse_foreign(work: SiteWork, rows: pa.Table) -> None:
         try:
-            work.refuse_foreign(rows)
+            refuse_foreign(work.spec, rows)
         except HoldstrueError as error:
             hint = "a row that moves is deleted at one site and inserted at the other"
             raise type(error)(error.message, hint=hint) from error
@@ -378,22 +393,23 @@ class SiteService:
         return packed_answer(told)
 
     def _load(self, _: Mapping[str, Any], __: bytes) -> bytes:
-        return self._act(lambda relation: relation.load())
+        return self._act(lambda relation: relation.load(), LOAD)
 
     def _apply(self, head: Mapping[str, Any], _: bytes) -> bytes:
-        return self._act(lambda relation: relation.take_up(str(head["batch"])))
+        batch = str(head["batch"])
+        return self._act(lambda relation: relation.take_up(batch), batch)
 
     def _violations(self, _: Mapping[str, Any], __: bytes) -> bytes:
         return self._act(lambda relation: relation.known())
 
-    def _act(self, action: Callable[[ApartRelation], Any]) -> bytes:
-        """Bring something to all sites; one thing at a time."""
+    def _act(self, action: Callable[[ApartRelation], Any], batch: str = "") -> bytes:
+        """Bring something to all sites; one thing at a time. `batch` names the one that it is about."""
         with self._acting:
             names = [site.name for site in self._declared.sites]
             host = RemoteHost(self.name, names, self._carry, self._patience)
             self._bringing = host.session
             try:
-                relation = ApartRelation.opened(self._declared, self.name, host, self._known)
+                relation = ApartRelation.opened(self._declared, self.name, host, self._known, batch)
                 with self._lock:
                     self._known = KnownDesign(relation.design, self._opened_print())
                 delta = action(relation)

@@ -118,7 +118,13 @@ class SiteState:
         return replace(written, frees=self._beside is None and written.version % COLLECT_EVERY == 0)
 
     def prepare_load(self, record: BatchRecord, indexed: IndexedRows) -> Written:
-        """Write a first load: what it made, and what there is to say of it. Complexity: O(rows)."""
+        """Write what a first load, or a batch that starts over, made, and what there is to say of it.
+
+        Complexity: O(rows).
+        """
+        if self._beside is not None:
+            self._beside.wait()  # nobody will name its files
+            self._beside = None
         files, version = self._journal.files, self._journal.version + 1
         base = write_rows(files, version, indexed)
         return self.prepared(record.batch, write_record(files, version, record), indexed.rows.living, base)

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.buffers import plain
 from holdstrue.data.distinct import unpacked
-from holdstrue.errors import DataError, HoldstrueError, StateError
+from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.fragments.batch_keeper import BatchKeeper
 from holdstrue.fragments.batch_record import REPEATED, ROUNDS, BatchRecord
 from holdstrue.fragments.channel import SiteMessage
@@ -24,14 +23,12 @@ from holdstrue.fragments.exchange import Exchange, coordinator_of, own_side, pai
 from holdstrue.fragments.first_load import FirstLoad
 from holdstrue.fragments.ids import Ids, key_ids
 from holdstrue.fragments.indexed_rows import ChangedKeys, IndexedRows, IndexStep, Place
+from holdstrue.fragments.own_rows import own_rows, refuse_repeats
 from holdstrue.fragments.packed_values import give_back, packed
 from holdstrue.fragments.site_batch import SiteBatch, in_order
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.index.arrays import all_true
 from holdstrue.kernels.hashing import repeats
-from holdstrue.plan.filter import holds
-from holdstrue.rules.terms import condition_columns
-from holdstrue.rules.text import condition_text
 from holdstrue.state.files import OvertakenError, UncommittedError
 from holdstrue.typing import I32, Mask
 
@@ -71,6 +68,8 @@ class SiteWork:
         self._record: BatchRecord | None = None
         self._prepared: Any = None
         self._load: FirstLoad | None = None
+        self._over = False
+        """Whether the batch that is answered again from its record is known to have started over."""
 
     def ask(self, verb: str, *args: Any) -> Any:
         """Let the site do something: for a batch, or for a check from scratch that is open beside it."""
@@ -82,7 +81,9 @@ class SiteWork:
         if self._check is not None and verb != "close_check":
             return self._check.ask(verb, *args)
         if self._repeated is not None and verb in REPEATED:
-            return self._repeated.repeat(self.spec, verb, *args)
+            self._over |= verb == "start_over"
+            again = "start_over" if verb == "align" and self._over else verb
+            return self._repeated.repeat(self.spec, again, *args)
         if self._load is not None and verb in FirstLoad.VERBS:
             return getattr(self._load, verb)(*args)
         return getattr(self, verb)(*args)
@@ -201,7 +202,7 @@ class SiteWork:
             now = all_true(rows.num_rows)
         ids = self.key_ids(rows)
         if repeats(ids.lo):
-            self._refuse_repeats(ids, rows)
+            refuse_repeats(self.spec, ids, rows)
         old = self._indexed.find(ids)
         # what is neither here nor comes here belongs to other fragments
         own = now | (old >= 0)
@@ -220,11 +221,29 @@ class SiteWork:
         rows = self._own_rows()
         ids = self.key_ids(rows)
         if repeats(ids.lo):
-            self._refuse_repeats(ids, rows)
+            refuse_repeats(self.spec, ids, rows)
         del ids
         rows = packed(self.spec.kept_packed(rows))
-        self._load = FirstLoad(self.spec, self._indexed, batch, rows)
+        self._load = FirstLoad(self.spec, batch, rows)
         give_back()  # what was read takes three times as much as what is kept
+        return self._load.fingerprint
+
+    def weigh(self) -> list[int]:
+        """How many images of rows the batch under way brings and removes, how many rows there are after it, and how it
+        was worked out where it is committed."""
+        come, go = int(np.count_nonzero(self._running().now)), int(np.count_nonzero(self._running().old >= 0))
+        return [come + go, self._indexed.rows.living + come - go, 0]
+
+    def start_over(self) -> str:
+        """Put all rows after the batch into new indexes instead of counting changes in; otherwise as `begin_load`."""
+        running, held = self._running(), self._indexed.rows
+        stay = held.living_slots()
+        if (running.old >= 0).any():
+            stay = stay[~np.isin(stay, running.old)]
+        come = self.spec.kept(running.rows.filter(pa.array(running.now)))
+        rows = pa.concat_tables([held.take(stay), come], promote_options="permissive")
+        self._load = FirstLoad(self.spec, running.name, packed(self.spec.kept_packed(rows)), self._indexed)
+        running.forget()
         return self._load.fingerprint
 
     def align(self) -> str:
@@ -251,45 +270,9 @@ class SiteWork:
         return self._indexed.rows.take(self._indexed.rows.living_slots())
 
     def _own_rows(self) -> pa.Table:
-        """The rows of the site's source, checked against its key and its filter; text may be by distinct values."""
         if self._read is None:
             raise HoldstrueError(f"site {self.spec.name!r} has no source to load", hint="give it one: source=...")
-        rows = self._read()
-        for name in self.spec.key:
-            if rows.column(name).null_count:
-                raise DataError(
-                    f"the source of site {self.spec.name!r} has rows without {name!r}",
-                    hint="every row needs its whole key",
-                )
-        self.refuse_foreign(rows)
-        return rows
-
-    def _refuse_repeats(self, ids: Ids, rows: pa.Table) -> None:
-        order = in_order(ids)
-        ids = ids.take(order)
-        same = (ids.lo[1:] == ids.lo[:-1]) & (ids.hi[1:] == ids.hi[:-1])
-        if same.any():
-            at = int(order[int(np.flatnonzero(same)[0])])
-            key = {name: rows.column(name)[at].as_py() for name in self.spec.key}
-            raise DataError(
-                f"site {self.spec.name!r} got two rows with the key {key}", hint="the key must tell rows apart"
-            )
-
-    def refuse_foreign(self, rows: pa.Table) -> None:
-        """Refuse rows that the fragment's filter does not select, as far as the site can tell."""
-        wanted = (*(() if self.spec.where is None else (self.spec.where,)), *self.spec.elsewhere)
-        for number, where in enumerate(wanted):
-            if not set(condition_columns(where)) <= set(rows.column_names):
-                continue
-            held = holds(where, lambda name: plain(rows.column(name)), rows.num_rows)
-            wrong = np.flatnonzero(held if number else ~held)
-            if wrong.size:
-                key = {name: rows.column(name)[int(wrong[0])].as_py() for name in self.spec.key}
-                raise DataError(
-                    f"row {key} of site {self.spec.name!r} is "
-                    + (f"in the fragment {condition_text(where)!r} too" if number else "not in its fragment"),
-                    hint="of all filters (where), only the site's own must hold for the rows of its source",
-                )
+        return own_rows(self.spec, self._read())
 
     def _running(self) -> SiteBatch:
         if self._batch is None:
@@ -305,7 +288,7 @@ class SiteWork:
         self._running().mail.receive(got)
 
     def settle(self) -> None:
-        """Count the entries into the indexes that live here."""
+        """Count the entries into the indexes that live here, when all that was shipped is there."""
         running = self._running()
         given = self._indexed.given(running)
         running.forget()
@@ -337,6 +320,7 @@ class SiteWork:
         return self._round("conclude", number)
 
     def _round(self, verb: str, number: int | None) -> list[SiteMessage]:
+        self._staged()
         chosen = self._chosen(number)
         if number is not None:
             return [sent for one in chosen for sent in getattr(one, verb)()]
@@ -384,15 +368,19 @@ class SiteWork:
         self._staged().pairs[place.pair].flag(place.column, groups, 1)
 
     def _staged(self) -> IndexStep:
+        """What the batch does to the indexes, worked out when somebody first asks."""
+        if self._step is None:
+            self.settle()
         if self._step is None:
             raise HoldstrueError(f"no batch is counted at site {self.spec.name!r}", hint="let it settle first")
         return self._step
 
     def finish(self) -> dict[int, ChangedKeys]:
         """By CFD the keys of rows that began and ceased to violate it; the site's own share of the delta."""
+        staged = self._staged()
         for exchange in self._exchanges.values():
             exchange.finish()
-        self._found = self._indexed.changed(self._running(), self._staged())
+        self._found = self._indexed.changed(self._running(), staged)
         return {number: keys for number, keys in self._found.items() if keys.size}
 
     # --- two-step commit ----------------------------------------------------------------------------------
@@ -405,14 +393,21 @@ class SiteWork:
         """Make sure that everything arrived that others say they sent."""
         self._running().mail.compare(told)
 
-    def prepare(self) -> None:
-        """Write the batch down; it does not count yet."""
+    def prepare(self, told: Mapping[str, int] | None = None) -> None:
+        """Write the batch down, when all that others say they sent has come; it does not count yet."""
         if self._load is not None:
             load = self._load
-            self._record = BatchRecord.of_load(load.name, load.fingerprint, self.spec, load.mail.outbox, load.found)
+            if told is not None:
+                load.compare(told)
+            record = BatchRecord.of_load(load.name, load.fingerprint, self.spec, load.mail.outbox, load.found)
+            if self._batch is not None:
+                record = BatchRecord.of_start(record, load.fingerprint, self._batch)
+            self._record = record
             if self._state is not None:
-                self._prepared = self._state.prepare_load(self._record, self._indexed)
+                self._prepared = self._state.prepare_load(record, load.indexed)
             return
+        if told is not None:
+            self.compare(told)
         owned = [step for one in self._exchanges.values() if (step := one.changed()) is not None]
         self._record = BatchRecord.of(self._running(), self._indexed, self._staged(), owned, self._found)
         if self._state is not None:
@@ -433,6 +428,8 @@ class SiteWork:
             if self._load is None:
                 running = self._running()
                 self._indexed.commit(running.ids, running.rows, running.now, running.old, self._staged())
+            else:
+                self._indexed = self._load.indexed
             self._last = None if self._record is None else self._record.answer()
             self._behind = False
             if self._state is None:
@@ -455,8 +452,6 @@ class SiteWork:
             for exchange in self._exchanges.values():
                 exchange.abort()
             self._step.abort()
-        if self._load is not None:
-            self._indexed = IndexedRows(self.spec)  # which were empty before it
         self._clear()
 
     # --- what violates ------------------------------------------------------------------------------------

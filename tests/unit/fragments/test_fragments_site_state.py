@@ -120,7 +120,7 @@ def test_what_is_opened_is_what_was_left(shape: str, every: bool, place: str, mo
         assert {r: sorted(t.column("id").to_pylist()) for r, t in relation.check().added.items()} == state_of(relation)
 
 
-VERBS = ["begin", "ship", "receive", "settle", "announce", "finish", "prepare", "commit"]
+VERBS = ["begin", "ship", "receive", "announce", "finish", "prepare", "commit"]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
