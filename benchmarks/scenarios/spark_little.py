@@ -7,6 +7,7 @@ all; a worker's is what it held beyond what it shares with its daemon.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +17,7 @@ from typing import Any
 from rules import RULES
 from scenarios.setting import Outcome, Setting, Table
 from scenarios.spark_sql import clocked
-from scenarios.spark_state import on_disk, stored, watched
+from scenarios.spark_state import stored, watched
 
 SETTINGS = {
     "spark.driver.memory": "512m",
@@ -53,8 +54,7 @@ HEAD = ("step", "CPU s", "wall s", "worker MB", "shuffled MB", "Java MB")
 
 
 def run(setting: Setting) -> Outcome:
-    """A check, phi10, a load and batches at every size."""
-    import holdstrue
+    """A check, phi10, a load and batches at every size; `--rules kinds`, `taxes` or `state` runs one of them."""
     import holdstrue.spark as hs
 
     outcome = Outcome()
@@ -63,21 +63,35 @@ def run(setting: Setting) -> Outcome:
         table = Table(f"{rows:,} rows, driver and workers of 512 MB, results of at most 4 MB", HEAD)
         outcome.tables.append(table)
         step = partial(_step, outcome, table, spark, rows)
-        path = str(setting.folder / f"little-{rows}")
-        step("the table written", lambda: spark.range(rows).selectExpr(*COLUMNS).write.parquet(path), None)
-        data = spark.read.parquet(path)
-        frames = {"data": data, "groups": spark.range(1, GROUP).selectExpr("cast(id as int) as g")}
-        check = partial(hs.check, frames, list(ALL_KINDS), key="id", limit=10)
-        step(f"{len(ALL_KINDS)} rules of all kinds checked", check, wanted(rows))
-        shutil.rmtree(path)
-        taxes = stored(setting.folder, rows)
-        one = holdstrue.check(taxes, RULES["phi10"].text, limit=0)
-        check = partial(hs.check, spark.read.parquet(taxes), RULES["phi10"].text, limit=0)
-        step("phi10 checked, on generated taxes", check, [one.results[0].counts.pairs])
-        shutil.rmtree(taxes)
-        _kept(step, spark, setting.folder / "state", rows, outcome)
+        parts = {"kinds": _kinds, "taxes": _taxes, "state": _kept}
+        for part in [name for name in parts if name in setting.rules.split(",")] or parts:
+            parts[part](step, spark, setting.folder, rows)
     spark.stop()
     return outcome
+
+
+def _kinds(step: Callable[..., Any], spark: Any, folder: Path, rows: int) -> None:
+    """All kinds of rules in one check."""
+    import holdstrue.spark as hs
+
+    path = str(folder / f"little-{rows}")
+    step("the table written", partial(spark.range(rows).selectExpr(*COLUMNS).write.parquet, path), None)
+    groups = spark.range(1, GROUP).selectExpr("cast(id as int) as g")
+    check = partial(hs.check, {"data": spark.read.parquet(path), "groups": groups}, list(ALL_KINDS), key="id", limit=10)
+    step(f"{len(ALL_KINDS)} rules of all kinds checked", check, wanted(rows))
+    shutil.rmtree(path)
+
+
+def _taxes(step: Callable[..., Any], spark: Any, folder: Path, rows: int) -> None:
+    """An order rule with an equality, of 52 groups; held against one process."""
+    import holdstrue
+    import holdstrue.spark as hs
+
+    taxes, rule = stored(folder, rows), RULES["phi10"].text
+    one = holdstrue.check(taxes, rule, limit=0)
+    check = partial(hs.check, spark.read.parquet(taxes), rule, limit=0)
+    step("phi10 checked, on generated taxes", check, [one.results[0].counts.open])
+    shutil.rmtree(taxes)
 
 
 def wanted(rows: int) -> list[int]:
@@ -88,15 +102,16 @@ def wanted(rows: int) -> list[int]:
     return [0, group - 1, 0, 0, 0, 0, 0, group - 1, 12345 // GROUP, low, rows // GROUP]
 
 
-def _kept(step: Callable[..., Any], spark: Any, place: Path, rows: int, outcome: Outcome) -> None:
+def _kept(step: Callable[..., Any], spark: Any, folder: Path, rows: int) -> None:
     """A state of the table, an empty batch, one of a thousand rows, and these out again."""
     import holdstrue.spark as hs
 
-    data = spark.range(rows).selectExpr(*COLUMNS)
+    place, data = folder / "state", spark.range(rows).selectExpr(*COLUMNS)
     group = rows // GROUP
     counts = [0, group - 1, 12345 // GROUP]
-    monitor = step(f"{len(KEPT)} rules loaded", partial(hs.Monitor, spark, place, list(KEPT), key="id", data=data), counts)
-    outcome.records[-1]["bytes_a_row"] = on_disk(place) / rows
+    monitor = step(
+        f"{len(KEPT)} rules loaded", partial(hs.Monitor, spark, place, list(KEPT), key="id", data=data), counts
+    )
     new = spark.range(rows, rows + GROUP).selectExpr(*COLUMNS)
     for name, frame, after in (
         ("an empty batch", new.where("id < 0"), counts),
@@ -124,9 +139,8 @@ def _step(
     if truth is not None:
         told = [r.counts.open for r in found.results] if hasattr(found, "results") else _open(found)
     table.rows.append((name, cpu, wall, seen.peak_mb, seen.shuffled / 1e6, _java_mb()))
-    outcome.records.append(
-        {"step": name, "rows": rows, "cpu": cpu, "wall": wall, "worker_mb": seen.peak_mb, "agrees": told == truth}
-    )
+    record = {"step": name, "rows": rows, "cpu": cpu, "wall": wall, "worker_mb": seen.peak_mb, "agrees": told == truth}
+    outcome.records.append(record)
     print(" | ".join(map(str, (*table.rows[-1], told == truth, told))), flush=True)
     return found
 
@@ -151,6 +165,4 @@ def _java_mb() -> int:
 
 def _is_ours(entry: Path) -> bool:
     """Whether a process was started by this one."""
-    import os
-
     return (entry / "stat").read_text().rsplit(")", 1)[1].split()[1] == str(os.getpid())

@@ -29,10 +29,10 @@ LOOKED_UP = 1000
 """Violating groups of a check of which only the rows are grouped when its pairs are counted; of more, all rows are."""
 _ALL_LOOKED_UP = 10_000
 """The same of all checks: they are written into the query. Chosen, not tuned."""
-GROUPED_FROM = 3_000_000
-"""Rows of Parquet from which on keys and FDs are grouped one by one, or in bundles, and not all in one scan: 20 rules
-on 10M rows took 44.5 s of CPU in one scan and one more for pairs, where 20 queries by hand took 47.7 s. On 1M rows they
-took 8.8 s so, 9.5 s in groupings, and the queries 15.6 s."""
+GROUPED_FROM = 1_000_000
+"""Rows of Parquet from which on keys and FDs are grouped one by one, in bundles, or by left side, and not all in one
+scan: 20 rules on 1M rows took 7.0 s of CPU so, 9.3 s in one scan and one more for pairs, and 20 queries by hand 16.9 s;
+on 10M rows 23.4 s so and the queries 63.6 s."""
 
 
 @dataclass(frozen=True)
