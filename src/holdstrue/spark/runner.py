@@ -82,6 +82,13 @@ class SparkRunner:
                 )
         if list(columns) == frame.columns:
             return frame
+        alike = [name.casefold() for name in frame.columns]
+        for name in columns:
+            if alike.count(name.casefold()) > 1 and self._setting("spark.sql.caseSensitive") != "true":
+                raise DataError(
+                    f"several columns are called {name!r} but for capitals, which Spark takes for the same",
+                    hint="rename one, or set spark.sql.caseSensitive to true",
+                )
         # one text each: columns that are built one by one would be several calls to Java each
         return frame.selectExpr(*map(quoted, columns))
 
