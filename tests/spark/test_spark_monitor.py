@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import holdstrue
-from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.errors import DataError, HoldstrueError, StateError
 from holdstrue.shards import hot
 from holdstrue.shards.homes import MOST_BYTES
 from holdstrue.spark import Monitor
