@@ -45,6 +45,8 @@ _STORES = frozenset(
         "dbfs",
     ]
 )
+_BUCKETS = frozenset(["s3", "s3a", "gs", "az", "abfss"])
+"""Of these the ones that keep states."""
 _WEB = frozenset(["http", "https", "ftp", "ftps", "sftp", "scp", "ssh"])
 _DATABASES = frozenset(
     [
@@ -90,6 +92,8 @@ def local_path(source: str | os.PathLike[str], what: What = "data") -> str:
     hint: give a directory of this machine or of a file system mounted here, or s3://, s3a://, gs://, az:// or abfss://
     """
     text = os.fspath(source)
+    if what == "state" and not text.strip():
+        raise StateError("no place was given for a state", hint="give a directory or a URL")
     family = _family(text)
     if family is None:
         return text
@@ -102,6 +106,8 @@ def local_path(source: str | os.PathLike[str], what: What = "data") -> str:
     if found[2] == "/":  # a pathlib.Path of a URL
         text = text.replace(":/", "://", 1)
     text = shown(text)
+    if what == "state" and family in _BUCKETS and not text.partition("://")[2].strip("/"):
+        raise StateError(f"{text!r} names no bucket", hint=f"for example {found[1]}://bucket/folder")
     verb = {"data": "data cannot be read from", "state": "a state cannot be kept at",
             "rules": "rules cannot be read from", "output": "nothing can be written to"}[what]  # fmt: skip
     raise _ERRORS[what](f"{text!r} is not on this machine: {verb} {found[1]}://", hint=_hint(text, family, what))

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.sql import Observation
@@ -35,6 +36,22 @@ def test_tables_by_name_and_query(spark: SparkSession) -> None:
         assert "\n" not in told.value.message
     with pytest.raises(HoldstrueError, match="limit is '3'"):
         hs.check("people_of_test", "zip -> city", limit="3")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("data", [None, Path("t.parquet"), pa.table({"a": [1]}), {"t": pa.table({"a": [1]})}, {}])
+def test_what_is_no_data_frame_is_refused(data: Any) -> None:
+    with pytest.raises(DataError, match=r"Spark does not read|no data frames") as told:
+        hs.check(data, "key(a)")
+    assert told.value.hint is not None
+
+
+def test_frames_that_spark_cannot_check_are_refused(spark: SparkSession) -> None:
+    with pytest.raises(DataError, match="no last row"):
+        hs.check(spark.readStream.format("rate").load(), "key(value)")
+    with pytest.raises(DataError, match="but for capitals"):
+        hs.check(spark.range(3).selectExpr("id", "id as zip", "id as ZIP"), "key(zip)")
+    with pytest.raises(HoldstrueError, match="tasks is '2'"):
+        hs.check(spark.range(3), "key(id)", tasks="2")  # type: ignore[arg-type]
 
 
 def test_jobs_say_what_they_are(spark: SparkSession) -> None:

@@ -20,7 +20,7 @@ import holdstrue
 from holdstrue import load_rules
 from holdstrue.plan.checks import GroupCheck
 from holdstrue.spark import footers
-from holdstrue.spark.catalyst import joint, keyed, native
+from holdstrue.spark.catalyst import joint, keyed, left_sides, native, sampling
 from holdstrue.spark.catalyst.detecting import Detection, Tables
 from holdstrue.spark.catalyst.native import Native
 from holdstrue.spark.catalyst.pairing import Pairing
@@ -280,11 +280,14 @@ def test_rows_that_footers_tell_are_not_counted_in_the_scan(
 
 
 @pytest.mark.parametrize("nulls", ["unknown", "equal"])
-@pytest.mark.parametrize("reduced", [0, 1 << 40])
+@pytest.mark.parametrize(("reduced", "sampled"), [(0, 20_000), (1 << 40, 20_000), (1 << 40, 5)])
 def test_groupings_of_large_tables(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nulls: Any, reduced: int
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nulls: Any, reduced: int, sampled: int
 ) -> None:
-    """Keys that hold and that do not, FDs of every type in bundles or in two passes, patterns and rows beside them."""
+    """Keys that hold and that do not, FDs of every type in bundles, by left side, and where a sample is wrong of them;
+    patterns and rows beside them."""
+    monkeypatch.setattr(sampling, "SAMPLED", sampled)
+    monkeypatch.setattr(left_sides, "VALUES", 4)
     monkeypatch.setattr(footers, "LEAST_BYTES", 1)
     monkeypatch.setattr(native, "GROUPED_FROM", 1)
     monkeypatch.setattr(keyed, "SAMPLED_FROM", 1)
@@ -309,6 +312,7 @@ def test_groupings_of_large_tables(
         assert [r.status for r in report.results] == [r.status for r in one.results]
         if key != "k":
             assert found(report.listed()) == found(one.listed())
-        assert any("grouping" in done.what for done in report.native.passes) == (not reduced)
+        for what, is_done in (("grouping", not reduced), ("left side", reduced)):
+            assert any(what in done.what for done in report.native.passes) == bool(is_done)
         said = [["7 rows have the key of another" in note for note in notes] for notes in (report.notes, one.notes)]
         assert said == [[True] * (key == "k")] * 2

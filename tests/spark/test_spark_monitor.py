@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import holdstrue
-from holdstrue.errors import HoldstrueError, StateError
+from holdstrue.errors import DataError, HoldstrueError, StateError
 from holdstrue.shards import hot
 from holdstrue.shards.homes import MOST_BYTES
 from holdstrue.spark import Monitor
@@ -231,6 +231,10 @@ def test_other_rules_than_its_own_are_refused(spark: SparkSession, monitor: Moni
     with pytest.raises(StateError, match="watches other rules"):
         Monitor(spark, monitor.path, ["zip -> cost"], key="id")
     assert Monitor(spark, monitor.path, RULES, key="id").batches == 1
+    with pytest.raises(StateError, match="are named by id, not by zip"):
+        Monitor(spark, monitor.path, RULES, key="zip")
+    with pytest.raises(DataError, match="column '_violations' already"):
+        monitor.annotated(frame(spark, table(FIRST)).selectExpr("*", "1 as _violations"))
     with pytest.raises(HoldstrueError, match="holds 1 batches already"):
         Monitor(spark, monitor.path, data=frame(spark, table(FIRST)))
     with pytest.raises(HoldstrueError, match="no rule called 'fdd'"):

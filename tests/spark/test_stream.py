@@ -280,6 +280,19 @@ def test_a_checkpoint_at_a_url(monitor: Monitor, source: Source, tmp_path: Path)
         spark.conf.unset("fs.viewfs.mounttable.here.link./kept")
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"feed": "frob"}, "unknown feed 'frob'"),
+        ({"table": "nope"}, "no table 'nope'"),
+        ({"name": "../x"}, "cannot be called '../x'"),
+    ],
+)
+def test_a_stream_with_wrong_options_does_not_start(monitor: Monitor, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(HoldstrueError, match=said):
+        monitor.stream(monitor.spark.readStream.format("rate").load(), on_bad_batch="skip", **options)
+
+
 def test_rows_that_do_not_stream_are_refused(monitor: Monitor) -> None:
     with pytest.raises(HoldstrueError, match="the changes are not a stream") as told:
         monitor.stream(monitor.spark.createDataFrame([("delete", 1)], "op string, id long"))

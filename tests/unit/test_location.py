@@ -39,6 +39,12 @@ def test_pathlib_takes_a_slash_away() -> None:
         local_path(Path("s3://bucket/x"), "state")
 
 
+@pytest.mark.parametrize(("place", "said"), [("", "no place"), (" ", "no place"), ("s3a://", "names no bucket")])
+def test_a_state_has_a_place(place: str, said: str) -> None:
+    with pytest.raises(StateError, match=said):
+        fixed_place(place)
+
+
 def test_a_password_is_not_shown() -> None:
     with pytest.raises(DataError) as caught:
         local_path("postgresql://me:secret@host/db")

@@ -101,8 +101,7 @@ class InShards:
                 "a snapshot is compared with rows in one process",
                 hint="use holdstrue.Monitor, or leave out --engine spark",
             )
-        if request.feed not in (*FEEDS, "files", KAFKA):
-            raise HoldstrueError(f"unknown feed {request.feed!r}", hint=f"one of {', '.join(FEEDS)}, files, {KAFKA}")
+        require_feed(request.feed)
         frames = dict(request.parts)
         for name, declared in request.declared.items():
             # change files are read so, one by one, in the tasks
@@ -409,3 +408,9 @@ def _by_check(layout: Layout, kept: Iterable[pa.Table]) -> dict[int, int]:
         for rule in table.column("rule").to_pylist():
             found[checks[rule]] = found.get(checks[rule], 0) + 1
     return found
+
+
+def require_feed(feed: str) -> None:
+    """Refuse feeds that nobody reads."""
+    if feed not in (*FEEDS, "files", KAFKA):
+        raise HoldstrueError(f"unknown feed {feed!r}", hint=f"one of {', '.join(FEEDS)}, files, {KAFKA}")

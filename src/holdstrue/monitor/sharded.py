@@ -25,7 +25,7 @@ from holdstrue.monitor.reading import writer_lock
 from holdstrue.monitor.report import known_rule, numbers_of
 from holdstrue.rules.file import dump_rules, load_rules
 from holdstrue.rules.types import with_types
-from holdstrue.shards.facts import HISTORY, Facts, types_for_batch
+from holdstrue.shards.facts import HISTORY, Facts, keys_of, types_for_batch
 from holdstrue.shards.reading import Listing
 from holdstrue.shards.runner import Runner, Sizing
 from holdstrue.state.files import StateFiles
@@ -63,10 +63,10 @@ class Sharded(Monitor):
                 made = OnePiece(Facts.new(with_types(load_rules(rules), types), key, index, sequence_by))
                 made.save(self.path)
                 made.close()
-        self._check_rules(rules, types)
+        self._check_rules(rules, types, key)
         self._sequence_by = sequence_by
 
-    def _check_rules(self, rules: Any, types: Mapping[str, str] | None) -> None:
+    def _check_rules(self, rules: Any, types: Mapping[str, str] | None, key: Keys) -> None:
         with self._kept(read_only=True) as kept:
             facts = kept.facts
         given = None if rules is None else load_rules(rules)
@@ -76,6 +76,14 @@ class Sharded(Monitor):
             raise StateError(
                 f"{self.path} watches other rules than those given",
                 hint="leave the rules out to go on with its own, or choose another directory",
+            )
+        other = {} if key is None else keys_of(facts.rules, key, facts.main)
+        differ = [name for name, own in facts.keys.items() if name in other and other[name] != own]
+        if differ:
+            raise StateError(
+                f"rows of {differ[0]!r} in {self.path} are named by {', '.join(facts.keys[differ[0]])}, "
+                f"not by {', '.join(other[differ[0]])}",
+                hint="leave the key out to go on with its own, or choose another directory",
             )
 
     def _version(self, at: Given) -> int:

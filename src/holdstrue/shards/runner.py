@@ -85,5 +85,5 @@ class Sizing:
     def __post_init__(self) -> None:
         for name in ("shards", "blocks", "tasks"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise HoldstrueError(f"{name} is {value}", hint="give a number of at least 1, or leave it out")
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise HoldstrueError(f"{name} is {value!r}", hint="give a number of at least 1, or leave it out")

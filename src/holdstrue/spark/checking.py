@@ -15,6 +15,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType, TimeType
 
 from holdstrue.detect.clock import wall
 from holdstrue.detect.delta import RuleCounts, RuleResult, Violation, require_limit
+from holdstrue.errors import DataError
 from holdstrue.index.protocol import IndexKind
 from holdstrue.monitor.check import check as check_here
 from holdstrue.monitor.check import shared_key_note
@@ -105,7 +106,10 @@ def check(
     ruleset = with_types(load_rules(rules), types)
     frames: dict[str, DataFrame] = dict(named_frames(data)) if isinstance(data, Mapping) else {}
     main = main_table(ruleset, tuple(frames))
-    frames = frames or {main: named_frames(data)}
+    if not frames:
+        if isinstance(data, Mapping):
+            raise DataError("no data frames were given", hint="one by its table, or one alone")
+        frames = {main: named_frames(data)}
     own = (key,) if isinstance(key, str) else tuple(key or ruleset.key)
     runner = SparkRunner(next(iter(frames.values())).sparkSession)
     sizing = Sizing(shards, blocks, tasks, hot_from)

@@ -153,6 +153,8 @@ class SparkMonitor(Sharded):
         for part in key:
             if part not in rows.columns:
                 raise DataError(f"the rows have no key column {part!r}", hint=f"they have {', '.join(rows.columns)}")
+        if VIOLATIONS in rows.columns:
+            raise DataError(f"the rows have a column {VIOLATIONS!r} already", hint="drop it: frame.drop('_violations')")
         listing = self.listing(table=name)
         found = self._frame(listing)
         several = len(key) > 1

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from holdstrue.errors import DataError
 
@@ -18,8 +18,19 @@ def named_frames(data: Any, spark: SparkSession | None = None) -> Any:
     """Data frames in place of names and queries, alone or by table; data frames stay as they are."""
     if isinstance(data, Mapping):
         return {table: named_frames(own, spark) for table, own in data.items()}
-    if not isinstance(data, str):
+    if isinstance(data, DataFrame):
+        if data.isStreaming:
+            raise DataError(
+                "a streaming data frame has no last row",
+                hint="follow it with monitor.stream, or read the same with spark.read",
+            )
         return data
+    if not isinstance(data, str):
+        raise DataError(
+            f"Spark does not read {type(data).__name__}",
+            hint="give a data frame (spark.createDataFrame(...), spark.read.parquet(...)), a table of its catalog or a "
+            "query; holdstrue.check takes other tables, in this process",
+        )
     spark = spark or SparkSession.getActiveSession()
     if spark is None:
         raise DataError(f"no Spark session reads {data!r}", hint="start one first: holdstrue.spark.start()")

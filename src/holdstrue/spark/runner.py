@@ -82,7 +82,15 @@ class SparkRunner:
                 )
         if list(columns) == frame.columns:
             return frame
-        return frame.select(*(column(name) for name in columns))
+        alike = [name.casefold() for name in frame.columns]
+        for name in columns:
+            if alike.count(name.casefold()) > 1 and self._setting("spark.sql.caseSensitive") != "true":
+                raise DataError(
+                    f"several columns are called {name!r} but for capitals, which Spark takes for the same",
+                    hint="rename one, or set spark.sql.caseSensitive to true",
+                )
+        # one text each: columns that are built one by one would be several calls to Java each
+        return frame.selectExpr(*map(quoted, columns))
 
     def numbered(self, frame: DataFrame, name: str) -> DataFrame:
         """The same rows with a column of their numbers, the last one: partition times 2^33 plus the place in it."""

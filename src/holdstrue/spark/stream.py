@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from holdstrue.detect.delta import Delta
 from holdstrue.errors import ChangeError, DataError, HoldstrueError
 from holdstrue.location import is_elsewhere, spark_place
+from holdstrue.monitor.in_shards import require_feed
 from holdstrue.progress import LOG
 from holdstrue.shards.scatter import PATH, SOMEWHERE
 from holdstrue.spark.files import literal
@@ -158,6 +159,11 @@ def start_stream(
     """Start the query that feeds a monitor."""
     if not changes.isStreaming:
         raise HoldstrueError("the changes are not a stream", hint="read them with spark.readStream, or use apply")
+    if name in ("", ".", "..") or "/" in name:
+        raise HoldstrueError(f"a stream cannot be called {name!r}", hint="give a name without slashes: a folder has it")
+    require_feed(options["feed"])
+    if table is not None:
+        monitor.facts.known_table(table)
     place = stream_place(monitor.path, name, checkpoint, files=options["feed"] == "files")
     stream = name if is_elsewhere(place) else stream_name(Path(place), name)
     letters = letters_of(on_bad_batch, dead_letters, place)

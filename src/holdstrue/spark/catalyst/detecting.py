@@ -13,9 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import DecimalType
 
-from holdstrue.data.exact import whole, words_of
 from holdstrue.operators import Op
 from holdstrue.plan.checks import Check, GroupCheck, MeasureCheck, ReferenceCheck, RowCheck
 from holdstrue.plan.compile import Plan
@@ -23,13 +21,12 @@ from holdstrue.plan.measures import Aggregate, Part
 from holdstrue.rules.model import All, Comparison, Condition, Constant
 from holdstrue.spark.catalyst.conditions import Conditions
 from holdstrue.spark.catalyst.elements import Element, ElementShape, spread
-from holdstrue.spark.catalyst.lanes import ColumnValues, Inexpressible, Lanes, Sql, family, written
+from holdstrue.spark.catalyst.lanes import ColumnValues, Inexpressible, Lanes, Sql, written
+from holdstrue.spark.catalyst.measuring import measured, part_of
 from holdstrue.spark.runner import quoted
 
 _MASKED = 8
 """Rules about single rows whose rows are grouped together by which of them they break, in up to 255 groups."""
-_MOST_SUMMED = 28
-"""Digits of decimals whose sums Spark holds for ten thousand million rows."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +186,7 @@ def is_native(tables: Tables, check: Check) -> bool:
                 _providing(tables, check)
             case MeasureCheck():
                 for measure in check.measures:
-                    _measured(tables, measure)
+                    measured(tables, measure)
             case _:
                 return False
     except Inexpressible:
@@ -214,46 +211,6 @@ def reference_elements(tables: Tables, check: ReferenceCheck, side: int) -> tupl
     provided = tables.values[check.ref_table].known(check.ref_columns)
     provides = Element(side, check.ref_table, provided, _providing(tables, check), ["false", "true"])
     return refers, provides
-
-
-# --- measures of whole tables ------------------------------------------------------------------------------------
-
-
-def _measured(tables: Tables, measure: Aggregate) -> list[tuple[str, Sql, str]]:
-    """The columns a measure is made of, each with how it is aggregated and its type."""
-    wanted = tables.conditions[measure.table].holds(measure.member)
-    if measure.column is None:
-        return [("count", f"if({wanted}, 1L, null)", "bigint")]
-    values = tables.values[measure.table]
-    kind, own = values.type(measure.column), family(values.type(measure.column))
-    value = f"if({wanted}, {values.plain(measure.column)}, null)"
-    known = ("count", f"if({value} is null, null, 1L)", "bigint")
-    if measure.function == "count":
-        return [known]
-    type_ = {"float": "double", "integer": "bigint"}.get(own, kind.simpleString())
-    if measure.is_extreme:
-        if own in ("text", "bytes", "bool"):
-            raise Inexpressible(measure.text)
-        return [known, ("min" if measure.function == "min" else "max", value, type_)]
-    if own == "integer":
-        # both halves of 64 bits, whose sums 64 bits hold for 2^31 rows and more
-        return [known, ("sum", f"shiftright({value}, 32)", "bigint"), ("sum", f"({value} & {0xFFFF_FFFF}L)", "bigint")]
-    if isinstance(kind, DecimalType) and kind.precision <= _MOST_SUMMED:
-        return [known, ("sum", value, type_)]
-    raise Inexpressible(measure.text)
-
-
-def _part(measure: Aggregate, found: Sequence[pa.Array]) -> Part:
-    """What kernels would have kept of the measure."""
-    count = found[0][0].as_py() or 0
-    if measure.function == "count":
-        return (count,)
-    numbers = [whole(words_of(array))[0] if array.null_count == 0 else None for array in found[1:]]
-    if measure.is_extreme:
-        return count, numbers[0]
-    if len(numbers) == 2:
-        return count, ((numbers[0] or 0) << 32) + (numbers[1] or 0)
-    return count, numbers[0] or 0
 
 
 def halves(number: Sql) -> tuple[tuple[str, Sql], tuple[str, Sql]]:
@@ -434,7 +391,7 @@ class Detection:
     def _measure(self, rows: Element, measures: Mapping[tuple[int, int], Aggregate]) -> None:
         for place, measure in measures.items():
             names = self.measures.setdefault(place, [])
-            for how, value, kind in _measured(self.tables, measure):
+            for how, value, kind in measured(self.tables, measure):
                 own = len(self.kinds)
                 self.kinds[own] = kind
                 rows.measured[own] = value
@@ -513,6 +470,6 @@ class Detected:
         check = self.detection.tables.plan.checks[number]
         assert isinstance(check, MeasureCheck)
         return tuple(
-            _part(measure, [self.totals.column(n).combine_chunks() for n in self.detection.measures[number, at]])
+            part_of(measure, [self.totals.column(n).combine_chunks() for n in self.detection.measures[number, at]])
             for at, measure in enumerate(check.measures)
         )

@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 from pyspark.sql import DataFrame
 
 from holdstrue.plan.checks import GroupCheck
-from holdstrue.spark.catalyst.bundles import LaneSample, bundled
+from holdstrue.spark.catalyst.bundles import bundled
 from holdstrue.spark.catalyst.detecting import Found, Tables, left_side, right_side
 from holdstrue.spark.catalyst.elements import Element, ElementShape, spread
 from holdstrue.spark.catalyst.lanes import Lanes, Sql, written
 from holdstrue.spark.catalyst.pairing import Pairing, found_in, pair_totals
+from holdstrue.spark.catalyst.sampling import SampledLanes
 
-SAMPLED = 20_000
-"""Rows by which it is decided what is grouped together: of a million combinations some 200 are seen twice by then."""
 REDUCED = 8
 """Rows for a combination, on average, from which on it pays to group rows for good. With fewer, extremes by left side
 tell first which FDs have to be counted at all. Five FDs on 1M rows with as many combinations took 6.5 s in one
 grouping and 6.6 s one by one. The bound itself was chosen."""
-_SAMPLED_BYTES = 2 << 20
-"""What the driver is sent of them at most."""
 
 
 def is_plain(check: GroupCheck) -> bool:
@@ -50,17 +46,13 @@ class JointGroupings:
     most: int
 
     @staticmethod
-    def of(tables: Tables, table: str, checks: Mapping[int, GroupCheck], most: int, rows: int) -> JointGroupings:
+    def of(
+        tables: Tables, table: str, checks: Mapping[int, GroupCheck], sample: SampledLanes, most: int
+    ) -> JointGroupings:
         """Those of which a sample says that far fewer combinations than rows are grouped, as many together as pays."""
         needed = {number: lanes_of(tables, check) for number, check in checks.items()}
-        every = sorted({lane for own in needed.values() for lane in own})
-        wanted = min(SAMPLED, _SAMPLED_BYTES // (8 * len(every)))
-        frame = tables.frames[table]
-        some = frame if wanted >= rows else frame.sample(fraction=wanted / rows, seed=0)
-        drawn = some.selectExpr(*(f"coalesce({lane}, 0L) as l{at}" for at, lane in enumerate(every))).toArrow()
-        values = {lane: drawn.column(at).to_numpy().astype(np.int64) for at, lane in enumerate(every)}
-        found = [b for b in bundled(LaneSample.of(values, rows), needed) if b.combinations * REDUCED <= rows]
-        return JointGroupings(tables, table, tuple({n: checks[n] for n in bundle.numbers} for bundle in found), most)
+        bundles = [b for b in bundled(sample.digests(), needed) if b.combinations * REDUCED <= sample.rows]
+        return JointGroupings(tables, table, tuple({n: checks[n] for n in bundle.numbers} for bundle in bundles), most)
 
     @property
     def shuffles(self) -> int:

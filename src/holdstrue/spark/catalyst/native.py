@@ -15,22 +15,24 @@ from holdstrue.plan.compile import Plan
 from holdstrue.plan.measures import Part
 from holdstrue.spark.catalyst.detecting import Detection, Found, Tables, is_native
 from holdstrue.spark.catalyst.implied import set_apart
-from holdstrue.spark.catalyst.joint import JointGroupings, is_plain
+from holdstrue.spark.catalyst.joint import JointGroupings, is_plain, lanes_of
 from holdstrue.spark.catalyst.keyed import Keyed
 from holdstrue.spark.catalyst.lanes import Inexpressible
+from holdstrue.spark.catalyst.left_sides import LeftSide
 from holdstrue.spark.catalyst.naming import MOST_NAMED, Naming, groups_for, shares_of, violations_among
 from holdstrue.spark.catalyst.pairing import Pairing
 from holdstrue.spark.catalyst.references import Referring
+from holdstrue.spark.catalyst.sampling import SampledLanes
 from holdstrue.spark.footers import footer_rows
 
 LOOKED_UP = 1000
 """Violating groups of a check of which only the rows are grouped when its pairs are counted; of more, all rows are."""
 _ALL_LOOKED_UP = 10_000
 """The same of all checks: they are written into the query. Chosen, not tuned."""
-GROUPED_FROM = 3_000_000
-"""Rows of Parquet from which on keys and FDs are grouped one by one, or in bundles, and not all in one scan: 20 rules
-on 10M rows took 44.5 s of CPU in one scan and one more for pairs, where 20 queries by hand took 47.7 s. On 1M rows they
-took 8.8 s so, 9.5 s in groupings, and the queries 15.6 s."""
+GROUPED_FROM = 1_000_000
+"""Rows of Parquet from which on keys and FDs are grouped one by one, in bundles, or by left side, and not all in one
+scan: 20 rules on 1M rows took 7.0 s of CPU so, 9.3 s in one scan and one more for pairs, and 20 queries by hand 16.9 s;
+on 10M rows 23.4 s so and the queries 63.6 s."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +98,11 @@ class Native:
                 return
         found = {number: Found() for number in checks}
         first, implied = set_apart(checks, key)
-        counted = self._grouped(first, named)
+        counted, seen = self._grouped(first, named)
         key = {} if self._is_key_counted(key) else key
-        left = {n: check for n, check in first.items() if n not in counted}
-        found |= counted | (self._detected(left, limit, key) if left or key else {})
+        found |= counted | seen
+        left = {n: check for n, check in first.items() if n not in counted and n not in seen}
+        found |= self._detected(left, limit, key) if left or key else {}
         rest = {n: checks[n] for n, by in implied.items() if not self._holds(by, found)}
         if rest:
             found |= self._detected(rest, limit, {})
@@ -113,8 +116,11 @@ class Native:
         """Whether a key that others follow from holds: that of a check, or with None that of rows."""
         return self.shares_key is False if by is None else not found[by].groups
 
-    def _grouped(self, checks: Mapping[int, Check], most: int) -> dict[int, Found]:
-        """What is found of keys and plain FDs of large tables that are cheaply read again, grouped apart."""
+    def _grouped(self, checks: Mapping[int, Check], most: int) -> tuple[dict[int, Found], dict[int, Found]]:
+        """What is found of keys and plain FDs of large tables that are cheaply read again, grouped apart.
+
+        Of the FDs of the second part it is only known which groups violate them.
+        """
         rules = {check.rule for check in checks.values() if isinstance(check, RowCheck)}
         own = {
             n: check
@@ -123,22 +129,42 @@ class Native:
         }
         tables = dict.fromkeys(check.table for check in own.values())
         self._read_footers(tables)
-        found: dict[int, Found] = {}
+        counted: dict[int, Found] = {}
+        seen: dict[int, Found] = {}
         for table in tables:
-            rows = self.rows.get(table, 0)
-            if rows < GROUPED_FROM:
+            if self.rows.get(table, 0) < GROUPED_FROM:
                 continue
             here = {n: check for n, check in own.items() if check.table == table}
             for number, check in here.items():
                 if not check.rhs:
-                    found |= self._keyed(number, check, most)
+                    counted |= self._keyed(number, check, most)
             plain = {n: check for n, check in here.items() if is_plain(check)}
-            joint = JointGroupings.of(self.tables, table, plain, most, rows) if len(plain) > 1 else None
-            if joint is not None and joint.bundles:
-                found |= joint.run()
-                said = f"pairs of FDs, in {len(joint.bundles)} grouping{'s'[: len(joint.bundles) != 1]}"
-                self.passes.append(Pass(said, (table,) * len(joint.bundles), joint.shuffles))
-        return found
+            if len(plain) > 1:
+                found, others = self._bundled(table, plain, most)
+                counted, seen = counted | found, seen | others
+        return counted, seen
+
+    def _bundled(
+        self, table: str, checks: Mapping[int, GroupCheck], most: int
+    ) -> tuple[dict[int, Found], dict[int, Found]]:
+        """What is found of plain FDs: in groupings of several together, then by left side."""
+        lanes = {lane for check in checks.values() for lane in lanes_of(self.tables, check)}
+        sample = SampledLanes.of(self.tables, table, lanes, self.rows[table])
+        joint = JointGroupings.of(self.tables, table, checks, sample, most)
+        counted: dict[int, Found] = joint.run() if joint.bundles else {}
+        seen: dict[int, Found] = {}
+        if joint.bundles:
+            said = f"pairs of FDs, in {len(joint.bundles)} grouping{'s'[: len(joint.bundles) != 1]}"
+            self.passes.append(Pass(said, (table,) * len(joint.bundles), joint.shuffles))
+        left = {n: check for n, check in checks.items() if not any(n in bundle for bundle in joint.bundles)}
+        sides = LeftSide.all_of(self.tables, table, left, sample, most, LOOKED_UP)
+        for side in sides:
+            found, others = side.run()
+            counted, seen = counted | found, seen | others
+        if sides:
+            said = f"FDs by {len(sides)} left side{'s'[: len(sides) != 1]}"
+            self.passes.append(Pass(said, (table,) * len(sides), sum(side.shuffles for side in sides)))
+        return counted, seen
 
     def _is_key_counted(self, key: Mapping[str, Sequence[str]]) -> bool:
         """Whether the key of a large table was looked at in a grouping of its own."""
