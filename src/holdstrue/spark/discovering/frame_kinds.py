@@ -34,6 +34,7 @@ from holdstrue.spark.discovering.frame_denials import FrameDenialKind, FrameDeni
 from holdstrue.spark.discovering.frame_dependencies import FrameDependencies
 from holdstrue.spark.discovering.frame_inclusions import FrameInclusionKind, FrameInclusions, ValueJobs
 from holdstrue.spark.discovering.lane_table import LaneTable
+from holdstrue.spark.discovering.side_jobs import profile
 from holdstrue.spark.runner import SparkRunner
 from holdstrue.typing import I64
 
@@ -196,16 +197,18 @@ class FrameDiscovery(Discovery):
                     ends[where, one.body] = replace(one, table=where, why=BROKEN if one.rows else why)
             elif name in held.tables:
                 frame = self._runner.select(self._frames[name], held.tables[name].schema.names)
-                table = held.tables[name] = LaneTable(self._runner, frame, self.options)
+                table = held.tables[name] = LaneTable(self._runner, frame, self.options, held.counts()[name])
                 if {*self.options.kinds} - {"ind", "column"}:
                     with suppress(OutOfTimeError):
-                        table.profile(work)
+                        profile(table, work)
                 if core is not None:
                     cores[name] = FrameDependencies(table, self.options, work)
         search = _Search(self._runner, self._frames, held, self.options)
         for name in self._kinds:
             if name != "dependencies":
                 self._kinds[name] = getattr(search, name)(work)
+        for table in held.tables.values():
+            table.release()
         return ends
 
     def save(self, path: Any) -> NoReturn:
@@ -234,17 +237,21 @@ def found_in_frames(
     held = FrameTables(schemas, keys, options.seed, rows)
     for name, schema in held.searched(options.columns).items():
         if len(schema):
-            held.tables[name] = LaneTable(runner, runner.select(frames[name], schema.names), options)
+            held.tables[name] = LaneTable(runner, runner.select(frames[name], schema.names), options, rows[name])
     if {*options.kinds} - {"ind", "column"}:
         with suppress(OutOfTimeError):
             for table in held.tables.values():
-                table.profile(work)
+                profile(table, work)
     search = _Search(runner, frames, held, options)
     wanted = [name for name, kinds in _FAMILIES.items() if {*kinds} & {*options.kinds}]
     found: dict[str, Kind] = {}
-    for at, name in enumerate(wanted):
-        share = work.first(1 / (len(wanted) - at)).part(at / len(wanted), 1 / len(wanted))
-        found[name] = getattr(search, name)(share)
+    try:
+        for at, name in enumerate(wanted):
+            share = work.first(1 / (len(wanted) - at)).part(at / len(wanted), 1 / len(wanted))
+            found[name] = getattr(search, name)(share)
+    finally:
+        for table in held.tables.values():
+            table.release()
     return FrameDiscovery(held, found, options, frames)
 
 

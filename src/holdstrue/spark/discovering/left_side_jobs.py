@@ -115,44 +115,6 @@ def written_sides(
     return f"inline(array({', '.join(parts)}))"
 
 
-def test(table: LaneTable, asked: Sequence[SideQuestion], work: Work, part: int = 1) -> list[SideAnswer]:
-    """Which targets each left side does not determine, in one of so many parts of its groups.
-
-    One job for every `SIDES` left sides.
-    """
-    # left sides that ask for many targets make all others of their job as wide
-    order = sorted(range(len(asked)), key=lambda i: len(asked[i].targets))
-    found = [SideAnswer() for _ in asked]
-    for start in range(0, len(order), SIDES):
-        some = order[start : start + SIDES]
-        for number, answer in zip(some, _tested(table, [asked[i] for i in some], work, part), strict=True):
-            found[number] = answer
-    return found
-
-
-def _tested(table: LaneTable, asked: Sequence[SideQuestion], work: Work, part: int) -> list[SideAnswer]:
-    slots, many = Slots.of(table, asked), len(table.names)
-    sides = [(one.columns, list(slots.fields(table, i))) for i, one in enumerate(asked)]
-    rows = table.frame.selectExpr(written_sides(table, sides, part)).where("side is not null")
-    kept = [f"{how}({x}) as {name}_{x}" for x in slots.names for how, name in (("min", "least"), ("max", "most"))]
-    groups = rows.groupBy("side", "a", "b").agg(F.count(F.lit(1)).alias("n"), *map(F.expr, kept)).where("n > 1")
-    questions = {"support": "sum(n)", "groups": "count(1)"}
-    for at in range(len(slots.wide)):
-        questions |= _some(f"{at}", slots.unlike(at))
-    if any(many in one.targets for one in asked):
-        questions |= _some("key", "true")
-    said = [f"{question} as {name}" for name, question in questions.items()]
-    told = groups.groupBy("side", F.expr(f"pmod(a, {BUCKETS})").alias("bucket")).agg(*map(F.expr, said))
-    found = [SideAnswer() for _ in asked]
-    what = f"{len(asked)} left sides " + ("tested" if part == 1 else f"tried in 1 of {part} of their groups")
-    for row in collected(table.runner, told, what, work).to_pylist():
-        answer = found[row["side"]]
-        answer.support += row["support"]
-        answer.groups += row["groups"]
-        _note_broken(answer, row, slots.targets[row["side"]], many if many in asked[row["side"]].targets else None)
-    return found
-
-
 @dataclass
 class SideShift(SideAnswer):
     """What a batch did to a left side: rows with a partner and groups that it made; targets broken where it was."""
@@ -258,12 +220,9 @@ def _some(place: str, broken: Sql) -> dict[str, Sql]:
 
 
 def breaking_rows(
-    table: LaneTable, asked: Sequence[SideQuestion], found: Sequence[SideAnswer], work: Work, part: int = 1
+    table: LaneTable, asked: Sequence[SideQuestion], found: Sequence[SideAnswer], work: Work
 ) -> tuple[list[tuple[int, int]], pa.Table, pa.Table]:
-    """Some groups that break dependencies, as (left side, target), and two rows, as lanes, of each. One job.
-
-    `found` is of one in so many parts of the groups.
-    """
+    """Some groups that break dependencies, as (left side, target), and two rows, as lanes, of each. One job."""
     lanes = [*table.columns, "ra", "rb"]
     most = min(MOST_GROUPS, max(16, most_bytes(table.runner, ANSWER) // (2 * table.row_bytes)))
     # in turn, so that every broken dependency is shown by some
@@ -282,7 +241,7 @@ def breaking_rows(
     wanted = F.broadcast(table.runner.spark.createDataFrame(lines, StructType(fields)))
     # rows of a key's group may be equal, so that they are told apart by their places
     numbered = table.frame.withColumn("place", F.monotonically_increasing_id())
-    written = written_sides(table, [(asked[side].columns, []) for side in sides], part)
+    written = written_sides(table, [(asked[side].columns, []) for side in sides])
     rows = numbered.selectExpr("*", written).where("side is not null")
     rows = rows.join(wanted, F.expr("side = gs and a = ga and b = gb"))
     # values that differ may do so in the second lane alone; of NULLs none is asked for
