@@ -169,9 +169,9 @@ def dealt(rows: U64, used: int, starts: I64, out: U64) -> None:
     for p in range(1, starts.size):
         starts[p] += starts[p - 1]
     for i in range(used):
-        p = np.int64(hashed(rows[KEY, i], rows[LOWER, i]) % parts)
-        at = starts[p]
-        starts[p] += 1
+        part = np.int64(hashed(rows[KEY, i], rows[LOWER, i]) % parts)
+        at = starts[part]
+        starts[part] += 1
         for own in range(rows.shape[0]):
             out[own, at] = rows[own, i]
     for p in range(starts.size - 1, 0, -1):
@@ -230,8 +230,7 @@ def tallied(rows: U64, groups: I32, firsts: I32, made: int, facts: I64) -> None:
             facts[GATHERED] += 1
         facts[DISTINCT] += 1
         facts[KNOWN] += size
-        if size > facts[MOST]:
-            facts[MOST] = size
+        facts[MOST] = max(facts[MOST], size)
         if not (rows[KEY, firsts[g]] == _ZERO and rows[LOWER, firsts[g]] == _ONE):
             facts[VALUED] = 1
 

@@ -18,6 +18,7 @@ from holdstrue.discovery.columns.profile import ColumnProfile
 from holdstrue.discovery.discovery import Discovery
 from holdstrue.discovery.found import BROKEN, FEW_ROWS, SEARCHED_AGAIN, SMALLER, STOPPED, Died, FoundRule, RuleChanges
 from holdstrue.discovery.held import Held, Keys
+from holdstrue.discovery.inclusions.contents import Compare
 from holdstrue.discovery.kinds import Kind
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.per_table import ConditionKind, DependencyKind
@@ -297,7 +298,8 @@ class _Search:
 
     def inclusions(self, work: Work) -> Kind:
         options, searched = self.options, self.held.searched(self.options.columns)
-        jobs = ValueJobs(self.runner, self.frames, "text" if options.as_text else "types", options.seed)
+        compare: Compare = "text" if options.as_text else "types"
+        jobs = ValueJobs(self.runner, self.frames, self.held.counts(), compare, options.seed)
         core = FrameInclusions(jobs, searched, options, work)
         return FrameInclusionKind(self.held, options, core, jobs, self.runner)
 

@@ -20,8 +20,13 @@ from holdstrue.shards import scatter
 from holdstrue.spark.runner import sendable
 from holdstrue.typing import I64, U64, Mask
 
-BLOCK = 1 << 14
-"""Rows of a block: two megabytes at sixteen lanes, of which Spark hands many at once to a worker of 512 MB. Chosen."""
+BLOCK = 1 << 11
+"""Rows of a block: some 400 KB at twenty-six lanes. Spark's cache holds a hundred of them while it writes them to disk,
+in each of two tasks of 1 GB together."""
+
+_CACHED = "spark.sql.inMemoryColumnarStorage.batchSize"
+"""Rows that are cached together: as Java's serializer remembers a hundred of what it wrote, ten blocks together took a
+gigabyte."""
 
 TASK = 36
 """Bits of the place of a row that say which it is of its task's; those above say which task."""
@@ -44,7 +49,9 @@ class PackedLanes:
         for batch in batches:
             for start in range(0, batch.num_rows, BLOCK):
                 payload = batch.slice(start, BLOCK).serialize()
-                yield pa.record_batch([pa.array([first]), pa.array([payload.to_pybytes()], pa.binary())], names=["first", "payload"])
+                yield pa.record_batch(
+                    [pa.array([first]), pa.array([payload.to_pybytes()], pa.binary())], names=["first", "payload"]
+                )
                 first += BLOCK
 
 
@@ -157,13 +164,18 @@ class LaneBlocks:
     def __init__(self, lanes: DataFrame, columns: Columns) -> None:
         self.reader = BlockReader(tuple(columns))
         packed = lanes.select(*self.reader.names).mapInArrow(sendable(PackedLanes(tuple(self.reader.names))), BLOCKS)
-        # rows that fit nowhere else lie on local disks, where the operating system caches them
-        self.frame = packed.persist(StorageLevel.DISK_ONLY)
+        before = lanes.sparkSession.conf.get(_CACHED)
+        lanes.sparkSession.conf.set(_CACHED, "1")
+        try:
+            # they lie on local disks, where the operating system caches them; the setting is taken over here
+            self.frame = packed.persist(StorageLevel.DISK_ONLY)
+        finally:
+            lanes.sparkSession.conf.set(_CACHED, str(before))
 
     def rows_at(self, places: I64) -> DataFrame:
         """Rows by their places, as lanes and `place`."""
         wanted = np.unique(places)
-        firsts = np.unique(wanted >> 14 << 14).tolist()
+        firsts = np.unique(wanted // BLOCK * BLOCK).tolist()
         fields = [StructField(name, LongType()) for name in (*self.reader.names, "place")]
         few = self.frame.where(F.col("first").isin(firsts)) if len(firsts) <= MOST_NAMED else self.frame
         return few.mapInArrow(sendable(RowsAt(self.reader, wanted)), StructType(fields))

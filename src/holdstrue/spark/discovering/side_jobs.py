@@ -59,7 +59,8 @@ def looked_at(
 def _looked_at(
     table: LaneTable, asked: Sequence[SideQuestion], work: Work, part: int, what: str | None
 ) -> list[SideFound]:
-    many, reader = len(table.names), table.blocks.reader
+    many, blocks = len(table.names), table.blocks
+    reader = blocks.reader
     shapes: list[SideShape] = []
     owners: list[int] = []
     for number, one in enumerate(asked):
@@ -70,7 +71,7 @@ def _looked_at(
             owners.append(number)
     parts = _parts(table, [(asked[owner], shape) for owner, shape in zip(owners, shapes, strict=True)], part)
     stage = WrittenSides(reader, tuple(shapes), table.codes.seed.keys, part, parts)
-    sent = table.runner.messages([(table.blocks.frame, stage)], parts)
+    sent = table.runner.messages([(blocks.frame, stage)], parts)
     lines = sent.mapInArrow(sendable(TalliedSides(tuple(shapes))), TOLD)
     counted = [F.sum(name).alias(name) for name in FACTS if name != "most"]
     pairs = F.slice(F.collect_list(F.when(F.length("pairs") > 0, F.col("pairs"))), 1, LISTED).alias("pairs")

@@ -9,7 +9,7 @@ to a message; what comes back are counts, and the places of a few rows that brea
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +17,10 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 
 from holdstrue.kernels import side_rows
 from holdstrue.kernels.side_rows import APART, GAPS, PLACE, TOGETHER, Shape
-from holdstrue.shards.wire import ROWS, Message, receive, send
+from holdstrue.shards.wire import Message, send
 from holdstrue.spark.discovering.packed_lanes import BlockReader
-from holdstrue.typing import I32, I64, U64
+from holdstrue.spark.discovering.waiting_rows import WaitingRows, cells_for, segments
+from holdstrue.typing import I64, U64
 
 FACTS = ("support", "groups", "distinct", "known", "most", "valued")
 """What is counted of a left side, as `side_rows` numbers it."""
@@ -33,18 +34,6 @@ TOLD = StructType(
 )
 """`pairs` are lines of three words: which right side is broken (`TOGETHER`, one from `APART` on, `PLACE` for a key),
 and the places of two rows."""
-
-WAITING = 48 << 20
-"""Bytes of rows that a task holds back in the hope of equal ones, of all its left sides together. Chosen."""
-
-LEAST_WAITING, MOST_WAITING = 1 << 10, 1 << 16
-"""Rows that it holds back of one left side. Chosen."""
-
-REDUCED = 0.5
-"""Equal rows are looked for as long as no more than this share is left. Chosen, not tuned."""
-
-SENT = 16 << 20
-"""Bytes that a task sends at a time."""
 
 PAIRS = 8
 """Pairs of rows that a task tells of each broken right side."""
@@ -76,15 +65,6 @@ class SideShape:
         return SideShape((*kinds, np.array(maybe, np.int64).reshape(-1, 3)), key)
 
 
-@dataclass
-class _Waiting:
-    """Rows of one left side that have not been sent."""
-
-    rows: U64
-    used: int = 0
-    joins: bool = True
-
-
 @dataclass(frozen=True)
 class WrittenSides:
     """The stage that writes rows for left sides."""
@@ -102,84 +82,18 @@ class WrittenSides:
         yield from send(self._messages(batches))
 
     def _messages(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
-        room = WAITING // (8 * sum(side.words for side in self.sides))
-        room = min(MOST_WAITING, max(LEAST_WAITING, room))
-        waiting = [_Waiting(np.empty((side.words, room), np.uint64), joins=not side.key) for side in self.sides]
-        parcel = _Parcel(self.parts)
-        cells = np.zeros(4 * room, dtype=np.int32)[: 1 << int(np.ceil(np.log2(2 * room)))]
+        waiting = WaitingRows([(side.words, not side.key) for side in self.sides], self.parts)
         for block in self.reader.read(batches):
-            for number, (side, own) in enumerate(zip(self.sides, waiting, strict=True)):
-                start = 0
+            for number, side in enumerate(self.sides):
+                start, own = 0, waiting.of[number]
                 while start < block.rows:
                     start, own.used = side_rows.written(
                         block.lanes, block.known, side.shape, self.keys, self.part,
                         block.first, start, own.rows, own.used,
                     )  # fmt: skip
                     if start < block.rows:
-                        self._make_room(number, own, cells, parcel)
-                        yield from parcel.messages(SENT)
-        for number, own in enumerate(waiting):
-            if own.used and own.joins:
-                own.used = _joined(own, cells)
-            parcel.add(number, own)
-            yield from parcel.messages(SENT)
-        yield from parcel.messages(0)
-
-    def _make_room(self, number: int, own: _Waiting, cells: I32, parcel: _Parcel) -> None:
-        if own.joins:
-            own.used = _joined(own, cells)
-            if own.used <= REDUCED * own.rows.shape[1]:
-                return
-            own.joins = False
-        parcel.add(number, own)
-
-
-def _joined(own: _Waiting, cells: I32) -> int:
-    cells[:] = 0
-    return int(side_rows.joined(own.rows, own.used, cells))
-
-
-@dataclass
-class _Parcel:
-    """Rows on their way, by the task of their group."""
-
-    parts: int
-    bytes: int = 0
-    packed: dict[int, list[U64]] = field(default_factory=dict)
-
-    def add(self, side: int, own: _Waiting) -> None:
-        """Take over what waits of a left side."""
-        if not own.used:
-            return
-        starts, out = np.zeros(self.parts + 1, dtype=np.int64), np.empty((len(own.rows), own.used), dtype=np.uint64)
-        side_rows.dealt(own.rows, own.used, starts, out)
-        for part in np.flatnonzero(np.diff(starts)).tolist():
-            rows = out[:, starts[part] : starts[part + 1]]
-            head = np.array([side, *rows.shape], dtype=np.uint64)
-            self.packed.setdefault(part, []).extend((head, rows.reshape(-1)))
-            self.bytes += rows.nbytes
-        own.used = 0
-
-    def messages(self, least: int) -> Iterator[Message]:
-        """All, where they are this many bytes."""
-        if self.bytes < least or not self.packed:
-            return
-        for part, words in self.packed.items():
-            yield Message(part, ROWS, 0, "", pa.py_buffer(np.concatenate(words)))
-        self.packed, self.bytes = {}, 0
-
-
-def segments(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, U64]]:
-    """Left sides by number with rows of them, out of messages."""
-    for message in receive(batches):
-        words = np.frombuffer(message.payload, dtype=np.uint64)
-        at = 0
-        while at < words.size:
-            side, height, width = (int(word) for word in words[at : at + 3])
-            at += 3
-            # the message is given up, and with it the batch that it came in
-            yield side, words[at : at + height * width].reshape(height, width).copy()
-            at += height * width
+                        yield from waiting.make_room(number)
+        yield from waiting.rest()
 
 
 @dataclass(frozen=True)
@@ -204,7 +118,7 @@ class TalliedSides:
 
     def _line(self, side: SideShape, rows: U64) -> tuple[int | bytes, ...]:
         size = rows.shape[1]
-        cells = np.zeros(1 << int(np.ceil(np.log2(2 * size + 2))), dtype=np.int32)
+        cells = cells_for(size)
         groups, firsts = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32)
         made = side_rows.grouped(rows, cells, groups, firsts)
         facts: I64 = np.zeros(len(FACTS), dtype=np.int64)
