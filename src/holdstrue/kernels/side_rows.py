@@ -264,3 +264,56 @@ def broken_pairs(rows: U64, groups: I32, made: int, word: int, pairs: U64) -> in
             found += 1
             seen[g] = -2
     return found
+
+
+@kernel
+def agreeing(rows: U64, groups: I32, word: int, facts: I64) -> None:
+    """Of each group whether a right side is broken, how many rows know it, and one of its words: the lines of `facts`.
+
+    Complexity: O(rows).
+
+    Examples
+    --------
+    >>> rows = np.array([[5, 6, 5], [0, 0, 0], [0, 1, 2], [1, 3, 4], [0, 0, 0], [0, 1, 0], [7, 0, 8]], dtype=np.uint64)
+    >>> facts = np.zeros((3, 2), dtype=np.int64)
+    >>> agreeing(rows, np.array([0, 1, 0], dtype=np.int32), APART, facts)
+    >>> facts.tolist()
+    [[1, 0], [5, 0], [7, 0]]
+    """
+    bit = np.uint64(word - APART)
+    for i in range(rows.shape[1]):
+        if (rows[GAPS, i] >> bit) & _ONE != _ZERO:
+            continue
+        g = groups[i]
+        own = np.int64(rows[word, i])
+        if facts[1, g] == 0:
+            facts[2, g] = own
+        elif facts[2, g] != own:
+            facts[0, g] = 1
+        facts[1, g] += np.int64(rows[COUNT, i])
+
+
+@kernel
+def commonest(rows: U64, groups: I32, facts: I64) -> None:
+    """Of each group the rows that lack its commonest right side, all rows, and that right side: the lines of `facts`.
+
+    Each row stands for all of its group with its right side. Complexity: O(rows).
+
+    Examples
+    --------
+    >>> rows = np.array([[5, 6, 5], [0, 0, 0], [0, 1, 2], [1, 3, 4], [7, 8, 9]], dtype=np.uint64)
+    >>> facts = np.zeros((3, 2), dtype=np.int64)
+    >>> commonest(rows, np.array([0, 1, 0], dtype=np.int32), facts)
+    >>> facts.tolist()
+    [[1, 0], [5, 3], [9, 8]]
+    """
+    most = np.zeros(facts.shape[1], dtype=np.int64)
+    for i in range(rows.shape[1]):
+        g = groups[i]
+        count = np.int64(rows[COUNT, i])
+        facts[1, g] += count
+        if count > most[g]:
+            most[g] = count
+            facts[2, g] = np.int64(rows[TOGETHER, i])
+    for g in range(most.size):
+        facts[0, g] = facts[1, g] - most[g]

@@ -76,7 +76,9 @@ class FrameConditions(CfdCore):
             number: {at: one.lanes for at, one in enumerate(own) if one.value is not None and one.rows >= least}
             for number, own in self._frequent.items()
         }
-        jobs = PatternJobs(self._table, {number: own for number, own in named.items() if own}, self.options, work)
+        values = {number: [one.lanes for one in own] for number, own in self._frequent.items()}
+        named = {number: own for number, own in named.items() if own}
+        jobs = PatternJobs(self._table, named, values, self.options, work)
         places: Places = {c: {one.lanes: at for at, one in enumerate(own)} for c, own in self._frequent.items()}
         search = FramePatterns(self._table, jobs, places, self.options, work)
         longest = min(self.options.max_conditional_lhs, len(self.names))

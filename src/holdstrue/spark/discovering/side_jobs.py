@@ -69,7 +69,7 @@ def _looked_at(
         for start in range(0, max(1, len(maybe)), APART):
             shapes.append(SideShape.of(reader, one.columns, never, maybe[start : start + APART], many in one.targets))
             owners.append(number)
-    parts = _parts(table, [(asked[owner], shape) for owner, shape in zip(owners, shapes, strict=True)], part)
+    parts = parts_for(table, [(asked[own].columns, shape) for own, shape in zip(owners, shapes, strict=True)], part)
     stage = WrittenSides(reader, tuple(shapes), table.codes.seed.keys, part, parts)
     sent = table.runner.messages([(blocks.frame, stage)], parts)
     lines = sent.mapInArrow(sendable(TalliedSides(tuple(shapes))), TOLD)
@@ -109,13 +109,17 @@ def _turns(words: I64) -> I64:
     return turns
 
 
-def _parts(table: LaneTable, asked: Sequence[tuple[SideQuestion, SideShape]], part: int) -> int:
+Shaped = tuple[tuple[int, ...], SideShape]
+"""The columns of a left side, and how its rows are written."""
+
+
+def parts_for(table: LaneTable, asked: Sequence[Shaped], part: int) -> int:
     """Tasks that groups are dealt to, so that what one of them holds is bounded."""
     size = 0
-    for one, shape in asked:
+    for columns, shape in asked:
         rows = table.rows // part
         if table.profiled and not shape.key:
-            groups = math.prod(min(table.profiled[column].distinct, table.rows) for column in one.columns)
+            groups = math.prod(min(table.profiled[column].distinct, table.rows) for column in columns)
             # equal rows of a task are one
             rows = min(rows, groups * table.runner.tasks())
         size += 8 * shape.words * rows

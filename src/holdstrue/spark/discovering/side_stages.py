@@ -18,7 +18,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from holdstrue.kernels import side_rows
 from holdstrue.kernels.side_rows import APART, GAPS, PLACE, TOGETHER, Shape
 from holdstrue.shards.wire import Message, send
-from holdstrue.spark.discovering.packed_lanes import BlockReader
+from holdstrue.spark.discovering.packed_lanes import Block, BlockReader
 from holdstrue.spark.discovering.waiting_rows import WaitingRows, cells_for, segments
 from holdstrue.typing import I64, U64
 
@@ -81,16 +81,21 @@ class WrittenSides:
         """Blocks in, messages out."""
         yield from send(self._messages(batches))
 
+    def mark(self, block: Block, number: int, rows: U64) -> None:
+        """Say more of rows that were just written, whose places are known."""
+
     def _messages(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
         waiting = WaitingRows([(side.words, not side.key) for side in self.sides], self.parts)
         for block in self.reader.read(batches):
             for number, side in enumerate(self.sides):
                 start, own = 0, waiting.of[number]
                 while start < block.rows:
+                    before = own.used
                     start, own.used = side_rows.written(
                         block.lanes, block.known, side.shape, self.keys, self.part,
                         block.first, start, own.rows, own.used,
                     )  # fmt: skip
+                    self.mark(block, number, own.rows[:, before : own.used])
                     if start < block.rows:
                         yield from waiting.make_room(number)
         yield from waiting.rest()

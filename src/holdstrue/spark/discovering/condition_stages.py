@@ -1,0 +1,214 @@
+"""The stages that look at dependencies under conditions: rows that name the constants of their left side, and counts.
+
+A row is written for a left side as `side_stages.py` does, and says in the place of where it is which of the values that
+conditions may name its left side has: `BITS` bits for each column, 0 for none. Groups are summed under every choice of
+columns with constants, which is a mask of bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+from holdstrue.kernels import side_rows
+from holdstrue.kernels.side_rows import APART, PLACE, TOGETHER
+from holdstrue.spark.discovering.packed_lanes import Block, BlockReader
+from holdstrue.spark.discovering.side_stages import SideShape, WrittenSides
+from holdstrue.spark.discovering.waiting_rows import cells_for, segments
+from holdstrue.typing import I32, I64, U64, Mask
+
+BITS = 7
+"""Bits of a place among at most 64 values, and of none."""
+
+JOINED = 1 << 16
+"""Combinations of values that a task holds before it looks for equal ones again. Chosen, not tuned."""
+
+Lanes = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class NamedValues:
+    """The values that conditions may name."""
+
+    reader: BlockReader
+    named: Mapping[int, Mapping[int, Lanes]]
+    """By column the places of values, with their lanes."""
+
+    @cached_property
+    def _sorted(self) -> dict[int, tuple[U64, U64, I32]]:
+        found = {}
+        for column, own in self.named.items():
+            lanes = np.array(list(own.values()), dtype=np.int64).reshape(-1, 2).view(np.uint64)
+            order = np.lexsort((lanes[:, 1], lanes[:, 0]))
+            found[column] = lanes[order, 0], lanes[order, 1], np.array(list(own), dtype=np.int32)[order]
+        return found
+
+    def places(self, block: Block, column: int) -> I64:
+        """By row one more than the place of its value; 0 where it has none that may be named."""
+        first, second, places = self._sorted[column]
+        numbers = self.reader.numbers(column)
+        a = block.lanes[numbers[0]]
+        b = block.lanes[numbers[1]] if len(numbers) > 1 else np.zeros_like(a)
+        found = np.zeros(block.rows, dtype=np.int64)
+        at = np.searchsorted(first, a)
+        # values may share a first lane
+        for _ in range(int(np.unique(first, return_counts=True)[1].max(initial=1))):
+            here = np.minimum(at, first.size - 1)
+            same = (first[here] == a) & (second[here] == b) & block.known[column]
+            found[same] = places[here[same]] + 1
+            at += 1
+        return found
+
+
+@dataclass(frozen=True)
+class JointValues:
+    """The stage that counts which combinations of values rows have, of all columns that conditions may name."""
+
+    values: NamedValues
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Blocks in; by combination its places, -1 for values that are not named, and rows out."""
+        columns = list(self.values.named)
+        held: list[tuple[Any, I64]] = []
+        size = 0
+        for block in self.values.reader.read(batches):
+            places = np.stack([self.values.places(block, column) for column in columns], axis=1).astype(np.uint8)
+            held.append(_distinct(np.ascontiguousarray(places), np.ones(block.rows, dtype=np.int64)))
+            size += held[-1][1].size
+            if size > JOINED:
+                held = [_distinct(*(np.concatenate(own) for own in zip(*held, strict=True)))]
+                size = held[0][1].size
+                if size > JOINED // 2:
+                    yield self._batch(columns, *held.pop())
+                    size = 0
+        if held:
+            yield self._batch(columns, *_distinct(*(np.concatenate(own) for own in zip(*held, strict=True))))
+
+    def _batch(self, columns: Sequence[int], places: Any, counts: I64) -> pa.RecordBatch:
+        own = [pa.array(places[:, at].astype(np.int32) - 1) for at in range(len(columns))]
+        return pa.record_batch([*own, pa.array(counts)], names=[*(f"p{column}" for column in columns), "n"])
+
+    @property
+    def schema(self) -> StructType:
+        """Of what comes out."""
+        own = [StructField(f"p{column}", IntegerType()) for column in self.values.named]
+        return StructType([*own, StructField("n", LongType())])
+
+
+def _distinct(places: Any, counts: I64) -> tuple[Any, I64]:
+    cells = places.view(np.dtype((np.void, places.shape[1]))).reshape(-1)
+    found, inverse = np.unique(cells, return_inverse=True)
+    summed = np.bincount(inverse.reshape(-1), weights=counts, minlength=found.size).astype(np.int64)
+    return found.view(np.uint8).reshape(-1, places.shape[1]), summed
+
+
+@dataclass(frozen=True)
+class ConditionedSides(WrittenSides):
+    """The stage that writes rows for left sides with the constants that conditions may name."""
+
+    values: NamedValues
+    lefts: tuple[tuple[int, ...], ...]
+
+    def mark(self, block: Block, number: int, rows: U64) -> None:
+        """The constants in the place of where a row is."""
+        chosen = rows[PLACE].astype(np.int64) - block.first
+        constants = np.zeros(chosen.size, dtype=np.int64)
+        for at, column in enumerate(self.lefts[number]):
+            if column in self.values.named:
+                constants |= self.values.places(block, column)[chosen] << BITS * at
+        rows[PLACE] = constants.astype(np.uint64)
+
+
+@dataclass(frozen=True)
+class ConditionSums:
+    """The stage that sums groups under conditions."""
+
+    lefts: tuple[tuple[int, ...], ...]
+    shapes: tuple[SideShape, ...]
+    named: frozenset[int]
+    """Columns that conditions may name."""
+    counts: bool
+    """Whether the rows to remove are counted, of left sides with one target each; else of many whether it is broken."""
+
+    @property
+    def wide(self) -> int:
+        """Targets of a left side at most."""
+        return 1 if self.counts else max(shape.words - APART for shape in self.shapes)
+
+    @property
+    def longest(self) -> int:
+        """Columns of a left side at most."""
+        return max(map(len, self.lefts))
+
+    @property
+    def schema(self) -> StructType:
+        """A left side, its columns with constants as bits (`mask`), their places (`k0`, ...), and by target what is
+        broken (`x0`), rows with a partner (`s0`), their groups (`g0`), and the commonest value's digest (`v0`)."""
+        fields = [StructField(name, IntegerType()) for name in ("side", "mask")]
+        fields += [StructField(f"k{at}", IntegerType()) for at in range(self.longest)]
+        return StructType(fields + [StructField(f"{x}{at}", LongType()) for at in range(self.wide) for x in "xsgv"])
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Messages in, sums out."""
+        found: dict[int, list[U64]] = {}
+        for number, rows in segments(batches):
+            found.setdefault(number, []).append(rows)
+        for number in sorted(found):
+            yield from self._sums(number, np.ascontiguousarray(np.concatenate(found.pop(number), axis=1)))
+
+    def _sums(self, side: int, rows: U64) -> Iterator[pa.RecordBatch]:
+        if self.counts:
+            size = side_rows.joined(rows, rows.shape[1], cells_for(rows.shape[1]))
+            rows = np.ascontiguousarray(rows[:, :size])
+        size = rows.shape[1]
+        groups, firsts = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32)
+        made = side_rows.grouped(rows, cells_for(size), groups, firsts)
+        constants = rows[PLACE, firsts[:made]].astype(np.int64)
+        targets = [TOGETHER] if self.counts else list(range(APART, rows.shape[0]))
+        facts = np.zeros((len(targets), 3, made), dtype=np.int64)
+        for at, word in enumerate(targets):
+            if self.counts:
+                side_rows.commonest(rows, groups, facts[at])
+            else:
+                side_rows.agreeing(rows, groups, word, facts[at])
+        left = self.lefts[side]
+        usable = sum(1 << at for at, column in enumerate(left) if column in self.named)
+        for mask in range(1 << len(left)):
+            if mask & ~usable == 0:
+                yield self._under(side, mask, constants, facts)
+
+    def _under(self, side: int, mask: int, constants: I64, facts: I64) -> pa.RecordBatch:
+        fields = [((1 << BITS) - 1) << BITS * at for at in range(len(self.lefts[side])) if mask >> at & 1]
+        chosen: Mask = np.ones(constants.size, dtype=np.bool_)
+        for one in fields:
+            chosen &= (constants & one) != 0
+        numbers, inverse = np.unique(constants[chosen] & sum(fields), return_inverse=True)
+        inverse = inverse.reshape(-1)
+        columns = [np.full(numbers.size, side, dtype=np.int32), np.full(numbers.size, mask, dtype=np.int32)]
+        for at in range(self.longest):
+            own = (numbers >> BITS * at & ((1 << BITS) - 1)) - 1 if mask >> at & 1 else np.full(numbers.size, -1)
+            columns.append(own.astype(np.int32))
+        full = mask == (1 << len(self.lefts[side])) - 1
+        for at in range(self.wide):
+            if at >= len(facts):
+                columns += [np.zeros(numbers.size, dtype=np.int64)] * 4
+                continue
+            broken, known, value = (own[chosen] for own in facts[at])
+            several = known > 1
+            columns += [
+                np.bincount(inverse, weights=part, minlength=numbers.size).astype(np.int64)
+                for part in (broken * several, known * several, several)
+            ]
+            best = np.zeros(numbers.size, dtype=np.int64)
+            if full:
+                # a condition on the whole left side is one group
+                best[inverse] = value
+            columns.append(best)
+        names = [field.name for field in self.schema]
+        return pa.record_batch([pa.array(own) for own in columns], names=names)
