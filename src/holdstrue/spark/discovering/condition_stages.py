@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from holdstrue.kernels import side_rows
-from holdstrue.kernels.side_rows import APART, PLACE, TOGETHER
+from holdstrue.kernels.side_rows import APART, GAPS, PLACE, TOGETHER
 from holdstrue.spark.discovering.packed_lanes import Block, BlockReader
 from holdstrue.spark.discovering.side_stages import SideShape, WrittenSides
 from holdstrue.spark.discovering.waiting_rows import cells_for, segments
@@ -109,20 +109,68 @@ def _distinct(places: Any, counts: I64) -> tuple[Any, I64]:
 
 
 @dataclass(frozen=True)
+class OpenRows:
+    """Which rows matter for the targets of a left side, as bits of the targets.
+
+    Examples
+    --------
+    Target 1 matters everywhere, target 0 where the second column of the left side has value 2.
+
+    >>> opened = OpenRows(2, (((1,), (3,), np.array([0, 0, 1])),))
+    >>> opened.of([np.array([0, 1]), np.array([0, 3])]).tolist()
+    [2, 3]
+    """
+
+    everywhere: int
+    tables: tuple[tuple[tuple[int, ...], tuple[int, ...], I64], ...]
+    """Columns of the left side by their places in it, how many values each has, and by their combination the bits."""
+
+    def of(self, places: Sequence[I64]) -> I64:
+        """By row the bits; `places` are one more than those of values, and 0 for others."""
+        bits = np.full(places[0].size if places else 0, self.everywhere, dtype=np.int64)
+        for columns, sizes, table in self.tables:
+            cells, named = np.zeros(bits.size, dtype=np.int64), np.ones(bits.size, dtype=np.bool_)
+            for column, size in zip(reversed(columns), reversed(sizes), strict=True):
+                cells = cells * size + places[column] - 1
+                named &= places[column] > 0
+            bits[named] |= table[cells[named]]
+        return bits
+
+
+@dataclass(frozen=True)
 class ConditionedSides(WrittenSides):
     """The stage that writes rows for left sides with the constants that conditions may name."""
 
     values: NamedValues
     lefts: tuple[tuple[int, ...], ...]
 
-    def mark(self, block: Block, number: int, rows: U64) -> None:
-        """The constants in the place of where a row is."""
+    opened: tuple[OpenRows | None, ...]
+    """By left side the rows that matter."""
+
+    def mark(self, block: Block, number: int, rows: U64) -> int:
+        """The constants in the place of where a row is; rows that matter come first, and are counted."""
         chosen = rows[PLACE].astype(np.int64) - block.first
+        places = []
         constants = np.zeros(chosen.size, dtype=np.int64)
         for at, column in enumerate(self.lefts[number]):
             if column in self.values.named:
-                constants |= self.values.places(block, column)[chosen] << BITS * at
+                if column not in block.notes:
+                    block.notes[column] = self.values.places(block, column)
+                places.append(block.notes[column][chosen])
+                constants |= places[-1] << BITS * at
+            else:
+                places.append(np.zeros(chosen.size, dtype=np.int64))
         rows[PLACE] = constants.astype(np.uint64)
+        opened = self.opened[number]
+        if opened is None or not places:
+            return chosen.size
+        bits = opened.of(places)
+        kept = np.flatnonzero(bits)
+        rows[:, : kept.size] = rows[:, kept]
+        if rows.shape[0] > GAPS:
+            # of targets that do not matter nothing is said
+            rows[GAPS, : kept.size] |= ~bits[kept].view(np.uint64)
+        return kept.size
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,8 @@ class FrameConditions(CfdCore):
         except OutOfTimeError:
             self.complete = False
         # what was found in time is weighed whatever the time
-        found = search.told(replace(jobs, work=Work()), self._may_be_told)
+        jobs = replace(jobs, work=Work())
+        found = search.told(jobs, self._may_be_told)
         kept = [one for one in found if not_luck(one)]
         shares, selections = jobs.shares(kept), jobs.selections(kept)
         self.jobs += jobs.asked
@@ -200,13 +201,20 @@ class FramePatterns:
             for target in one.targets:
                 if table.profiled[target].distinct > 1:
                     refutations.note((), target, (), [])
+        for one in asked:
+            for fixed in refutations.conditions(one.columns):
+                for left, parts in more_general(one.columns, fixed):
+                    for target in one.targets:
+                        implied = self._held.get((left, parts, target))
+                        if implied:
+                            refutations.imply(one.columns, target, fixed, parts, implied)
         asked = _narrow(asked, refutations)
         part = table.rows // SCOUTED
         if part > 1 and not table.all_here:
-            for told in scouted(self._jobs, asked, part):
+            for told in scouted(self._jobs, refutations, asked, part):
                 refutations.note(told.left, told.target, told.fixed, told.places)
             asked = _narrow(asked, refutations)
-        for question, held in holding(self._jobs, asked):
+        for question, held in holding(self._jobs, refutations, asked):
             for target, counted in held.items():
                 self._take(question.columns, target, counted, {})
         refutations.forget()

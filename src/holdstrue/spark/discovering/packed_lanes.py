@@ -7,7 +7,7 @@ the cache, instead of reading files again, digesting text again, and turning row
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -62,6 +62,8 @@ class Block:
     first: int
     lanes: U64
     known: Mask
+    notes: dict[int, I64] = field(default_factory=dict)
+    """What a stage found out about a column of it, and asks for again."""
 
     @property
     def rows(self) -> int:

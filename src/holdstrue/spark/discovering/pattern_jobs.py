@@ -32,6 +32,7 @@ from holdstrue.spark.discovering.condition_stages import (
     JointValues,
     Lanes,
     NamedValues,
+    OpenRows,
 )
 from holdstrue.spark.discovering.frame_dependencies import CASES
 from holdstrue.spark.discovering.lane_table import LaneTable
@@ -200,13 +201,20 @@ class PatternJobs:
         each = blocks.frame.mapInArrow(sendable(stage), stage.schema)
         return each.groupBy(*(f"p{column}" for column in self.named)).agg(F.sum("n").alias("n"))
 
-    def under_conditions(self, asked: Sequence[Shaped], *, counts: bool, part: int = 1) -> DataFrame:
-        """Left sides summed under conditions, a line for each condition of a task: see `ConditionSums`."""
+    def under_conditions(
+        self, asked: Sequence[Shaped], opened: Sequence[OpenRows | None], *, counts: bool, part: int = 1
+    ) -> DataFrame:
+        """Left sides summed under conditions, a line for each condition of a task: see `ConditionSums`.
+
+        `opened` are the rows that matter of each.
+        """
         table, blocks = self.table, self.table.blocks
         lefts, shapes = tuple(left for left, _ in asked), tuple(shape for _, shape in asked)
         parts = parts_for(table, asked, part)
         values = NamedValues(blocks.reader, self.named)
-        written = ConditionedSides(blocks.reader, shapes, table.codes.seed.keys, part, parts, values, lefts)
+        written = ConditionedSides(
+            blocks.reader, shapes, table.codes.seed.keys, part, parts, values, lefts, tuple(opened)
+        )
         summed = ConditionSums(lefts, shapes, frozenset(self.named), counts)
         sent = table.runner.messages([(blocks.frame, written)], parts)
         return sent.mapInArrow(sendable(summed), summed.schema)
@@ -227,7 +235,7 @@ class PatternJobs:
 
     def _summed(self, cases: list[Case]) -> DataFrame:
         """By case, columns with constants (`mask`) and their values (`k0`, ...): what is broken, and who speaks."""
-        lines = self.under_conditions(self._shaped(cases), counts=True)
+        lines = self.under_conditions(self._shaped(cases), [None] * len(cases), counts=True)
         # of all tasks one at most has a digest
         asked = "sum(x0) as broken", "sum(s0) as speaking", "sum(g0) as groups", "max_by(v0, v0 != 0) as v"
         places = [f"k{at}" for at in range(max(len(left) for left, _ in cases))]

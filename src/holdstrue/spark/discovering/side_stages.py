@@ -81,8 +81,9 @@ class WrittenSides:
         """Blocks in, messages out."""
         yield from send(self._messages(batches))
 
-    def mark(self, block: Block, number: int, rows: U64) -> None:
-        """Say more of rows that were just written, whose places are known."""
+    def mark(self, block: Block, number: int, rows: U64) -> int:
+        """Say more of rows that were just written, whose places are known; how many of them are kept."""
+        return rows.shape[1]
 
     def _messages(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
         waiting = WaitingRows([(side.words, not side.key) for side in self.sides], self.parts)
@@ -95,7 +96,7 @@ class WrittenSides:
                         block.lanes, block.known, side.shape, self.keys, self.part,
                         block.first, start, own.rows, own.used,
                     )  # fmt: skip
-                    self.mark(block, number, own.rows[:, before : own.used])
+                    own.used = before + self.mark(block, number, own.rows[:, before : own.used])
                     if start < block.rows:
                         yield from waiting.make_room(number)
         yield from waiting.rest()
