@@ -149,6 +149,56 @@ def joined(rows: U64, used: int, cells: I32) -> int:
 
 
 @kernel
+def merged(rows: U64, used: int, cells: I32, targets: int) -> int:
+    """Let one row stand for each group; returns how many are left, which come first.
+
+    Of each right side apart the first known word is kept, and `TOGETHER` has a bit where another word was met. Words
+    behind those of the right sides, where there are any, are added up. `cells` as for `joined`.
+    Complexity: O(rows x words) expected.
+
+    Examples
+    --------
+    Three rows of a group, of which the first lacks its right side and the others differ in it.
+
+    >>> rows = np.array([[1, 1, 1], [0, 0, 0], [5, 5, 5], [1, 1, 1], [0, 0, 0], [1, 0, 0], [0, 8, 9]], dtype=np.uint64)
+    >>> merged(rows, 3, np.zeros(8, dtype=np.int32), 1), rows[:, 0].tolist()
+    (1, [1, 0, 5, 3, 1, 0, 8])
+    """
+    mask = np.uint64(cells.size - 1)
+    left = 0
+    for i in range(used):
+        a = rows[KEY, i]
+        b = rows[LOWER, i]
+        at = np.int64((hashed(a, b) >> np.uint64(20)) & mask)
+        while cells[at] != 0 and (rows[KEY, cells[at] - 1] != a or rows[LOWER, cells[at] - 1] != b):
+            at = np.int64(np.uint64(at + 1) & mask)
+        if cells[at] == 0:
+            for own in range(rows.shape[0]):
+                rows[own, left] = rows[own, i]
+            left += 1
+            cells[at] = left
+            continue
+        j = cells[at] - 1
+        rows[COUNT, j] += rows[COUNT, i]
+        broken = rows[TOGETHER, j] | rows[TOGETHER, i]
+        gaps = rows[GAPS, j]
+        for target in range(targets):
+            bit = _ONE << np.uint64(target)
+            if rows[GAPS, i] & bit != _ZERO:
+                continue
+            if gaps & bit != _ZERO:
+                rows[APART + target, j] = rows[APART + target, i]
+                gaps ^= bit
+            elif rows[APART + target, j] != rows[APART + target, i]:
+                broken |= bit
+        rows[TOGETHER, j] = broken
+        rows[GAPS, j] = gaps
+        for own in range(APART + targets, rows.shape[0]):
+            rows[own, j] += rows[own, i]
+    return left
+
+
+@kernel
 def dealt(rows: U64, used: int, starts: I64, out: U64) -> None:
     """Sort rows by the part that their group belongs to: part p is `out[:, starts[p]:starts[p + 1]]`.
 
@@ -264,33 +314,6 @@ def broken_pairs(rows: U64, groups: I32, made: int, word: int, pairs: U64) -> in
             found += 1
             seen[g] = -2
     return found
-
-
-@kernel
-def agreeing(rows: U64, groups: I32, word: int, facts: I64) -> None:
-    """Of each group whether a right side is broken, how many rows know it, and one of its words: the lines of `facts`.
-
-    Complexity: O(rows).
-
-    Examples
-    --------
-    >>> rows = np.array([[5, 6, 5], [0, 0, 0], [0, 1, 2], [1, 3, 4], [0, 0, 0], [0, 1, 0], [7, 0, 8]], dtype=np.uint64)
-    >>> facts = np.zeros((3, 2), dtype=np.int64)
-    >>> agreeing(rows, np.array([0, 1, 0], dtype=np.int32), APART, facts)
-    >>> facts.tolist()
-    [[1, 0], [5, 0], [7, 0]]
-    """
-    bit = np.uint64(word - APART)
-    for i in range(rows.shape[1]):
-        if (rows[GAPS, i] >> bit) & _ONE != _ZERO:
-            continue
-        g = groups[i]
-        own = np.int64(rows[word, i])
-        if facts[1, g] == 0:
-            facts[2, g] = own
-        elif facts[2, g] != own:
-            facts[0, g] = 1
-        facts[1, g] += np.int64(rows[COUNT, i])
 
 
 @kernel

@@ -12,7 +12,7 @@ import pytest
 from holdstrue.data.seed import Seed
 from holdstrue.kernels.side_rows import APART, PLACE
 from holdstrue.shards.wire import receive, send
-from holdstrue.spark.discovering import packed_lanes, side_stages
+from holdstrue.spark.discovering import packed_lanes, waiting_rows
 from holdstrue.spark.discovering.packed_lanes import BlockReader, PackedLanes, RowsAt
 from holdstrue.spark.discovering.side_stages import FACTS, SideShape, TalliedSides, WrittenSides
 
@@ -47,9 +47,9 @@ def batches(rows: list[tuple[Value, ...]], size: int) -> list[pa.RecordBatch]:
 @pytest.mark.parametrize("waiting", [1 << 4, 1 << 10])
 def test_groups_are_counted(rows: int, most: int, part: int, waiting: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed_lanes, "BLOCK", 64)
-    monkeypatch.setattr(side_stages, "MOST_WAITING", waiting)
-    monkeypatch.setattr(side_stages, "LEAST_WAITING", waiting)
-    monkeypatch.setattr(side_stages, "SENT", 4096)
+    monkeypatch.setattr(waiting_rows, "MOST_WAITING", waiting)
+    monkeypatch.setattr(waiting_rows, "LEAST_WAITING", waiting)
+    monkeypatch.setattr(waiting_rows, "SENT", 4096)
     table = drawn(rows, most, seed=rows + most)
     blocks = list(PackedLanes(tuple(READER.names))(batches(table, 100)))
     places = [first + at for batch in blocks for first in batch.column(0).to_pylist() for at in range(64)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,10 @@ import pyarrow as pa
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from holdstrue.kernels import side_rows
-from holdstrue.kernels.side_rows import APART, GAPS, PLACE, TOGETHER
+from holdstrue.kernels.side_rows import APART, COUNT, GAPS, PLACE, TOGETHER
 from holdstrue.spark.discovering.packed_lanes import Block, BlockReader
 from holdstrue.spark.discovering.side_stages import SideShape, WrittenSides
-from holdstrue.spark.discovering.waiting_rows import cells_for, segments
+from holdstrue.spark.discovering.waiting_rows import Join, cells_for, segments
 from holdstrue.typing import I32, I64, U64, Mask
 
 BITS = 7
@@ -137,6 +137,10 @@ class OpenRows:
         return bits
 
 
+def _merged(rows: U64, used: int, cells: I32, targets: int) -> int:
+    return int(side_rows.merged(rows, used, cells, targets))
+
+
 @dataclass(frozen=True)
 class ConditionedSides(WrittenSides):
     """The stage that writes rows for left sides with the constants that conditions may name."""
@@ -146,6 +150,10 @@ class ConditionedSides(WrittenSides):
 
     opened: tuple[OpenRows | None, ...]
     """By left side the rows that matter."""
+
+    def join(self, side: SideShape) -> Join | None:
+        """Groups become one row each where only that matters which right sides are broken."""
+        return partial(_merged, targets=side.apart) if side.apart else side_rows.joined
 
     def mark(self, block: Block, number: int, rows: U64) -> int:
         """The constants in the place of where a row is; rows that matter come first, and are counted."""
@@ -161,13 +169,18 @@ class ConditionedSides(WrittenSides):
             else:
                 places.append(np.zeros(chosen.size, dtype=np.int64))
         rows[PLACE] = constants.astype(np.uint64)
+        side = self.sides[number]
+        if side.apart:
+            rows[TOGETHER] = 0
+            for at in range(side.apart if side.counters else 0):
+                rows[APART + side.apart + at] = ~(rows[GAPS] >> np.uint64(at)) & np.uint64(1)
         opened = self.opened[number]
         if opened is None or not places:
             return chosen.size
         bits = opened.of(places)
         kept = np.flatnonzero(bits)
         rows[:, : kept.size] = rows[:, kept]
-        if rows.shape[0] > GAPS:
+        if side.apart:
             # of targets that do not matter nothing is said
             rows[GAPS, : kept.size] |= ~bits[kept].view(np.uint64)
         return kept.size
@@ -187,7 +200,7 @@ class ConditionSums:
     @property
     def wide(self) -> int:
         """Targets of a left side at most."""
-        return 1 if self.counts else max(shape.words - APART for shape in self.shapes)
+        return 1 if self.counts else max(shape.apart for shape in self.shapes)
 
     @property
     def longest(self) -> int:
@@ -211,20 +224,13 @@ class ConditionSums:
             yield from self._sums(number, np.ascontiguousarray(np.concatenate(found.pop(number), axis=1)))
 
     def _sums(self, side: int, rows: U64) -> Iterator[pa.RecordBatch]:
+        cells = cells_for(rows.shape[1])
         if self.counts:
-            size = side_rows.joined(rows, rows.shape[1], cells_for(rows.shape[1]))
-            rows = np.ascontiguousarray(rows[:, :size])
-        size = rows.shape[1]
-        groups, firsts = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32)
-        made = side_rows.grouped(rows, cells_for(size), groups, firsts)
-        constants = rows[PLACE, firsts[:made]].astype(np.int64)
-        targets = [TOGETHER] if self.counts else list(range(APART, rows.shape[0]))
-        facts = np.zeros((len(targets), 3, made), dtype=np.int64)
-        for at, word in enumerate(targets):
-            if self.counts:
-                side_rows.commonest(rows, groups, facts[at])
-            else:
-                side_rows.agreeing(rows, groups, word, facts[at])
+            size = side_rows.joined(rows, rows.shape[1], cells)
+            constants, facts = _counted(np.ascontiguousarray(rows[:, :size]))
+        else:
+            size = side_rows.merged(rows, rows.shape[1], cells, self.shapes[side].apart)
+            constants, facts = _met(rows[:, :size], self.shapes[side])
         left = self.lefts[side]
         usable = sum(1 << at for at, column in enumerate(left) if column in self.named)
         for mask in range(1 << len(left)):
@@ -260,3 +266,25 @@ class ConditionSums:
             columns.append(best)
         names = [field.name for field in self.schema]
         return pa.record_batch([pa.array(own) for own in columns], names=names)
+
+
+def _counted(rows: U64) -> tuple[I64, I64]:
+    """By group its constants, and the facts of its one target: rows to remove, rows, the commonest value."""
+    size = rows.shape[1]
+    groups, firsts = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32)
+    made = side_rows.grouped(rows, cells_for(size), groups, firsts)
+    facts = np.zeros((1, 3, made), dtype=np.int64)
+    side_rows.commonest(rows, groups, facts[0])
+    return rows[PLACE, firsts[:made]].astype(np.int64), facts
+
+
+def _met(rows: U64, shape: SideShape) -> tuple[I64, I64]:
+    """By group its constants, and the facts of its targets: whether it is broken, rows that know it, a value."""
+    facts = np.zeros((shape.apart, 3, rows.shape[1]), dtype=np.int64)
+    for at in range(shape.apart):
+        bit = np.uint64(at)
+        facts[at, 0] = (rows[TOGETHER] >> bit) & np.uint64(1)
+        own = rows[APART + shape.apart + at] if shape.counters else rows[COUNT]
+        facts[at, 1] = np.where((rows[GAPS] >> bit) & np.uint64(1) == 0, own, 0)
+        facts[at, 2] = rows[APART + at].view(np.int64)
+    return rows[PLACE].astype(np.int64), facts

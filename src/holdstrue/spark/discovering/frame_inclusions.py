@@ -39,7 +39,7 @@ from holdstrue.typing import I64, Mask
 
 PART_BYTES = 48 << 20
 """Bytes of values that a task counts, so that it fits a worker of 512 MB a few times. Chosen."""
-MOST_PARTS = 512
+MOST_PARTS = 2000
 """Tasks at most. Chosen, not tuned."""
 
 

@@ -1,4 +1,4 @@
-"""Left sides tested and weighed on Spark: rows are written once for each of them, and aggregated in one shuffle.
+"""Left sides weighed, and followed through a batch, by Catalyst: rows are written once for each of them.
 
 Of a group of equal left sides the smallest and the largest right-hand values are kept: where they differ the
 dependency is broken. Right sides lie at places that left sides share, so that a job is as wide as the left side
@@ -40,10 +40,6 @@ COUNTED = "sum(c) as n", "max(c) as most", "sum(c * (c - 1) div 2) as equal"
 
 MOST_GROUPS = 4096
 """Groups of which two rows are fetched, at most. Chosen, not tuned."""
-
-
-_CHOICE = 5
-"""Of the digest that chooses groups; any number."""
 
 
 @dataclass(frozen=True)
@@ -99,19 +95,13 @@ class Slots:
         return "(" + " or ".join(f"coalesce(least_{x}{at} != most_{x}{at}, false)" for x in lanes) + ")"
 
 
-def written_sides(
-    table: LaneTable, sides: Sequence[tuple[tuple[int, ...], list[tuple[str, Sql]]]], part: int = 1
-) -> Sql:
-    """Rows written once for each left side, with further fields: SQL of a generator.
-
-    Of the groups of a left side one in `part` is written.
-    """
+def written_sides(table: LaneTable, sides: Sequence[tuple[tuple[int, ...], list[tuple[str, Sql]]]]) -> Sql:
+    """Rows written once for each left side, with further fields: SQL of a generator."""
     parts = []
     for number, (columns, fields) in enumerate(sides):
         a, b = table.group(columns)
         pairs = ", ".join(f"'{name}', {value}" for name, value in [("side", str(number)), ("a", a), ("b", b), *fields])
-        chosen = f" and pmod(xxhash64({_CHOICE}L, {a}, {b}), {part}) = 0" if part > 1 else ""
-        parts.append(f"if({table.known(columns)}{chosen}, named_struct({pairs}), null)")
+        parts.append(f"if({table.known(columns)}, named_struct({pairs}), null)")
     return f"inline(array({', '.join(parts)}))"
 
 

@@ -202,20 +202,21 @@ class PatternJobs:
         return each.groupBy(*(f"p{column}" for column in self.named)).agg(F.sum("n").alias("n"))
 
     def under_conditions(
-        self, asked: Sequence[Shaped], opened: Sequence[OpenRows | None], *, counts: bool, part: int = 1
+        self, asked: Sequence[Shaped], opened: Sequence[OpenRows | None], part: int = 1, spares: list[int] | None = None
     ) -> DataFrame:
         """Left sides summed under conditions, a line for each condition of a task: see `ConditionSums`.
 
-        `opened` are the rows that matter of each.
+        `opened` are the rows that matter of each; `spares` are given where values of one target are counted, as in
+        `parts_for`.
         """
         table, blocks = self.table, self.table.blocks
         lefts, shapes = tuple(left for left, _ in asked), tuple(shape for _, shape in asked)
-        parts = parts_for(table, asked, part)
+        parts = parts_for(table, asked, part, [0] * len(asked) if spares is None else spares)
         values = NamedValues(blocks.reader, self.named)
         written = ConditionedSides(
             blocks.reader, shapes, table.codes.seed.keys, part, parts, values, lefts, tuple(opened)
         )
-        summed = ConditionSums(lefts, shapes, frozenset(self.named), counts)
+        summed = ConditionSums(lefts, shapes, frozenset(self.named), spares is not None)
         sent = table.runner.messages([(blocks.frame, written)], parts)
         return sent.mapInArrow(sendable(summed), summed.schema)
 
@@ -235,7 +236,13 @@ class PatternJobs:
 
     def _summed(self, cases: list[Case]) -> DataFrame:
         """By case, columns with constants (`mask`) and their values (`k0`, ...): what is broken, and who speaks."""
-        lines = self.under_conditions(self._shaped(cases), [None] * len(cases), counts=True)
+        # a row for each value of a group
+        profiled, rows = self.table.profiled, self.table.rows
+        spares = [
+            min(rows, prod(profiled[column].distinct for column in (*left, target)) * self.table.runner.tasks())
+            for left, target in cases
+        ]
+        lines = self.under_conditions(self._shaped(cases), [None] * len(cases), spares=spares)
         # of all tasks one at most has a digest
         asked = "sum(x0) as broken", "sum(s0) as speaking", "sum(g0) as groups", "max_by(v0, v0 != 0) as v"
         places = [f"k{at}" for at in range(max(len(left) for left, _ in cases))]

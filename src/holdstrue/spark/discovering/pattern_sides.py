@@ -7,7 +7,7 @@ columns with constants tell what holds. The driver sees what holds, or is refute
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -81,15 +81,19 @@ def holding(
 
 
 def _shaped(jobs: PatternJobs, asked: Sequence[SideQuestion]) -> list[Shaped]:
-    reader = jobs.table.blocks.reader
-    return [(one.columns, SideShape.of(reader, one.columns, [], one.targets, key=False)) for one in asked]
+    table, shaped = jobs.table, []
+    for one in asked:
+        shape = SideShape.of(table.blocks.reader, one.columns, [], one.targets, key=False)
+        counters = not all(table.never_null(target) for target in one.targets)
+        shaped.append((one.columns, replace(shape, counters=counters)))
+    return shaped
 
 
 def _summed(jobs: PatternJobs, refutations: Refutations, asked: Sequence[SideQuestion], part: int) -> DataFrame:
     """By left side, columns with constants (`mask`) and their values (`k0`, ...) of each target: groups that break it
     (`x0`, ...), rows with a partner (`s0`), their groups (`g0`), and a digest of the value (`v0`)."""
     opened = [refutations.open_rows(one.columns, one.targets) for one in asked]
-    lines = jobs.under_conditions(_shaped(jobs, asked), opened, counts=False, part=part)
+    lines = jobs.under_conditions(_shaped(jobs, asked), opened, part)
     places = [f"k{at}" for at in range(max(len(one.columns) for one in asked))]
     wide = max(len(one.targets) for one in asked)
     sums = [f"sum({x}{at}) as {x}{at}" for at in range(wide) for x in "xsg"]

@@ -42,7 +42,7 @@ class WrittenValues:
         yield from send(self._messages(batches))
 
     def _messages(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
-        waiting = WaitingRows([(GAPS, True) for _ in self.numbered], self.parts)
+        waiting = WaitingRows([(GAPS, side_rows.joined) for _ in self.numbered], self.parts)
         for batch in batches:
             contents = Contents(pa.Table.from_batches([batch]), self.compare, self.seed)
             for owner, (number, columns) in enumerate(self.numbered):

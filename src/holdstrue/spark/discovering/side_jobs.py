@@ -31,8 +31,11 @@ APART = 60
 PART_BYTES = 48 << 20
 """Bytes of words that a task groups at a time, so that it fits a worker of 512 MB twice. Chosen."""
 
-MOST_PARTS = 512
+MOST_PARTS = 2000
 """Tasks at most. Chosen, not tuned."""
+
+SPARE = 64
+"""Of the rows of a left side that is tested one in so many may differ from the others of its group. Chosen."""
 
 LISTED = 4
 """Tasks of a job that tell pairs of rows of one left side. Chosen, not tuned."""
@@ -69,7 +72,11 @@ def _looked_at(
         for start in range(0, max(1, len(maybe)), APART):
             shapes.append(SideShape.of(reader, one.columns, never, maybe[start : start + APART], many in one.targets))
             owners.append(number)
-    parts = parts_for(table, [(asked[own].columns, shape) for own, shape in zip(owners, shapes, strict=True)], part)
+    # what no sample refutes differs in few rows of its groups, as a rule
+    spare = table.rows // (part if part > 1 else SPARE)
+    columns = [asked[own].columns for own in owners]
+    spares = [0 if not one.targets else spare for one in (asked[own] for own in owners)]
+    parts = parts_for(table, list(zip(columns, shapes, strict=True)), part, spares)
     stage = WrittenSides(reader, tuple(shapes), table.codes.seed.keys, part, parts)
     sent = table.runner.messages([(blocks.frame, stage)], parts)
     lines = sent.mapInArrow(sendable(TalliedSides(tuple(shapes))), TOLD)
@@ -113,15 +120,18 @@ Shaped = tuple[tuple[int, ...], SideShape]
 """The columns of a left side, and how its rows are written."""
 
 
-def parts_for(table: LaneTable, asked: Sequence[Shaped], part: int) -> int:
-    """Tasks that groups are dealt to, so that what one of them holds is bounded."""
+def parts_for(table: LaneTable, asked: Sequence[Shaped], part: int, spares: Sequence[int]) -> int:
+    """Tasks that groups are dealt to, so that what one of them holds is bounded.
+
+    `spares` are rows of each left side beside one for each of its groups and tasks.
+    """
     size = 0
-    for columns, shape in asked:
+    for (columns, shape), spare in zip(asked, spares, strict=True):
         rows = table.rows // part
         if table.profiled and not shape.key:
             groups = math.prod(min(table.profiled[column].distinct, table.rows) for column in columns)
             # equal rows of a task are one
-            rows = min(rows, groups * table.runner.tasks())
+            rows = min(rows, groups * table.runner.tasks() + spare)
         size += 8 * shape.words * rows
     return max(table.runner.tasks(), min(MOST_PARTS, -(-size // PART_BYTES)))
 

@@ -19,7 +19,7 @@ from holdstrue.kernels import side_rows
 from holdstrue.kernels.side_rows import APART, GAPS, PLACE, TOGETHER, Shape
 from holdstrue.shards.wire import Message, send
 from holdstrue.spark.discovering.packed_lanes import Block, BlockReader
-from holdstrue.spark.discovering.waiting_rows import WaitingRows, cells_for, segments
+from holdstrue.spark.discovering.waiting_rows import Join, WaitingRows, cells_for, segments
 from holdstrue.typing import I64, U64
 
 FACTS = ("support", "groups", "distinct", "known", "most", "valued")
@@ -46,12 +46,18 @@ class SideShape:
     shape: Shape
     key: bool
     """Whether no two rows may share a group."""
+    counters: bool = False
+    """Whether rows that know a right side are counted for each of those apart."""
+
+    @property
+    def apart(self) -> int:
+        """Right sides that have words of their own."""
+        return int(self.shape[3].shape[0])
 
     @property
     def words(self) -> int:
         """Words of a row."""
-        apart = self.shape[3].shape[0]
-        return APART + apart if apart else GAPS
+        return APART + self.apart * (2 if self.counters else 1) if self.apart else GAPS
 
     @staticmethod
     def of(
@@ -81,12 +87,16 @@ class WrittenSides:
         """Blocks in, messages out."""
         yield from send(self._messages(batches))
 
+    def join(self, side: SideShape) -> Join | None:
+        """How rows of a left side become fewer."""
+        return None if side.key else side_rows.joined
+
     def mark(self, block: Block, number: int, rows: U64) -> int:
         """Say more of rows that were just written, whose places are known; how many of them are kept."""
         return rows.shape[1]
 
     def _messages(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
-        waiting = WaitingRows([(side.words, not side.key) for side in self.sides], self.parts)
+        waiting = WaitingRows([(side.words, self.join(side)) for side in self.sides], self.parts)
         for block in self.reader.read(batches):
             for number, side in enumerate(self.sides):
                 start, own = 0, waiting.of[number]

@@ -6,8 +6,9 @@ in vain, and what is left is dealt to parts and sent packed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -29,23 +30,27 @@ SENT = 16 << 20
 """Bytes that a task sends at a time."""
 
 
+Join: TypeAlias = Callable[[U64, int, I32], int]
+"""Makes rows fewer, as `side_rows.joined` does."""
+
+
 @dataclass
 class _Held:
     """Rows of one owner that have not been sent."""
 
     rows: U64
-    joins: bool
-    """Whether equal rows are looked for."""
+    join: Join | None
+    """What makes them fewer."""
     used: int = 0
 
 
 class WaitingRows:
     """What a task holds back, by the number of its owner."""
 
-    def __init__(self, owners: Sequence[tuple[int, bool]], parts: int) -> None:
-        """`owners` have so many words a row, and may have equal rows joined."""
+    def __init__(self, owners: Sequence[tuple[int, Join | None]], parts: int) -> None:
+        """`owners` have so many words a row, and may have rows joined."""
         room = min(MOST_WAITING, max(LEAST_WAITING, WAITING // (8 * sum(words for words, _ in owners))))
-        self.of = [_Held(np.empty((words, room), dtype=np.uint64), joins) for words, joins in owners]
+        self.of = [_Held(np.empty((words, room), dtype=np.uint64), join) for words, join in owners]
         self._cells = cells_for(room)
         self._parts = parts
         self._packed: dict[int, list[U64]] = {}
@@ -54,26 +59,26 @@ class WaitingRows:
     def make_room(self, number: int) -> Iterator[Message]:
         """An owner has more rows than there is room for."""
         own = self.of[number]
-        if own.joins:
-            self._join(own)
+        if own.join is not None:
+            self._join(own, own.join)
             if own.used <= REDUCED * own.rows.shape[1]:
                 return
-            own.joins = False
+            own.join = None
         self._deal(number)
         yield from self._messages(SENT)
 
     def rest(self) -> Iterator[Message]:
         """All that still waits."""
         for number, own in enumerate(self.of):
-            if own.used and own.joins:
-                self._join(own)
+            if own.used and own.join is not None:
+                self._join(own, own.join)
             self._deal(number)
             yield from self._messages(SENT)
         yield from self._messages(0)
 
-    def _join(self, own: _Held) -> None:
+    def _join(self, own: _Held, join: Join) -> None:
         self._cells[:] = 0
-        own.used = int(side_rows.joined(own.rows, own.used, self._cells))
+        own.used = int(join(own.rows, own.used, self._cells))
 
     def _deal(self, number: int) -> None:
         own = self.of[number]
