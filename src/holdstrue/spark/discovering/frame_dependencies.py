@@ -36,9 +36,8 @@ from holdstrue.spark.discovering.left_side_jobs import (
     SideShift,
     breaking_rows,
     known_rows,
-    weigh,
 )
-from holdstrue.spark.discovering.side_jobs import SideFound, looked_at, rows_that_break
+from holdstrue.spark.discovering.side_jobs import SideFound, looked_at, rows_that_break, weigh
 from holdstrue.typing import I32, I64, U64, Mask
 
 CASES = 64

@@ -1,4 +1,4 @@
-"""Left sides weighed, and followed through a batch, by Catalyst: rows are written once for each of them.
+"""Left sides followed through a batch by Catalyst: rows are written once for each of them.
 
 Of a group of equal left sides the smallest and the largest right-hand values are kept: where they differ the
 dependency is broken. Right sides lie at places that left sides share, so that a job is as wide as the left side
@@ -13,18 +13,15 @@ from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from holdstrue.discovery.work import Work
-from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS
 from holdstrue.spark.catalyst.lanes import Sql
 from holdstrue.spark.discovering.bounded_jobs import ANSWER, collected, most_bytes
 from holdstrue.spark.discovering.lane_table import LaneTable
-from holdstrue.typing import I64
 
 BUCKETS = 4
 """Parts into which the groups of a left side are dealt; each tells two that break a dependency. Chosen, not tuned."""
@@ -34,9 +31,6 @@ SCOUTED = 1 << 17
 
 SIDES = 64
 """Left sides of one job: every row is written so many times. Chosen, not tuned."""
-
-COUNTED = "sum(c) as n", "max(c) as most", "sum(c * (c - 1) div 2) as equal"
-"""Of a group with rows c a right-hand value: its rows, those of the commonest value, pairs that agree."""
 
 MOST_GROUPS = 4096
 """Groups of which two rows are fetched, at most. Chosen, not tuned."""
@@ -245,30 +239,6 @@ def breaking_rows(
     told = collected(table.runner, rows.groupBy("g").agg(*map(F.expr, ends)), "rows that break rules", work)
     one, other = (told.select([f"{how}_{lane}" for lane in lanes]).rename_columns(lanes) for how in ("min", "max"))
     return [chosen[g][:2] for g in told.column("g").to_pylist()], one, other
-
-
-def weigh(table: LaneTable, sides: Sequence[tuple[int, ...]], targets: Sequence[int], work: Work) -> I64:
-    """What breaks each dependency, counted as `kernels.partitions.weigh` does. One job."""
-    many, written = len(table.names), []
-    for columns, target in zip(sides, targets, strict=True):
-        a, b = table.lanes[target] if target < many else ("0L", None)
-        written.append((columns, [("v", a), ("w", b or "0L")]))
-    rows = table.frame.selectExpr(written_sides(table, written)).where("side is not null and v is not null")
-    values = rows.groupBy("side", "a", "b", "v", "w").agg(F.count(F.lit(1)).alias("c"))
-    keys = ", ".join(str(at) for at, target in enumerate(targets) if target == many)
-    key = f"side in ({keys})" if keys else "false"
-    groups = values.groupBy("side", "a", "b").agg(*map(F.expr, COUNTED)).where("n > 1")
-    asked = (
-        f"sum(n * (n - 1) div 2 - if({key}, 0L, equal)) as pairs", f"sum(n - if({key}, 1L, most)) as rows",
-        "sum(n) as support", "count(1) as groups",
-    )  # fmt: skip
-    told = collected(table.runner, groups.groupBy("side").agg(*map(F.expr, asked)), f"{len(sides)} FDs counted", work)
-    counts = np.zeros((len(sides), 4), dtype=np.int64)
-    for row in told.to_pylist():
-        line = counts[row["side"]]
-        line[OFFENDING], line[SURPLUS] = row["pairs"], row["rows"]
-        line[SUPPORT], line[GATHERED] = row["support"], row["groups"]
-    return counts
 
 
 def known_rows(table: LaneTable, sides: Sequence[tuple[int, ...]], work: Work) -> list[int]:

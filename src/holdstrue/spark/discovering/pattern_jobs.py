@@ -37,7 +37,7 @@ from holdstrue.spark.discovering.condition_stages import (
 from holdstrue.spark.discovering.frame_dependencies import CASES
 from holdstrue.spark.discovering.lane_table import LaneTable
 from holdstrue.spark.discovering.refutations import FrequentConditions
-from holdstrue.spark.discovering.side_jobs import Shaped, parts_for
+from holdstrue.spark.discovering.side_jobs import Shaped, parts_for, shaped_for, values_of_groups
 from holdstrue.spark.discovering.side_stages import SideShape
 from holdstrue.spark.runner import sendable
 from holdstrue.typing import I64
@@ -236,12 +236,7 @@ class PatternJobs:
 
     def _summed(self, cases: list[Case]) -> DataFrame:
         """By case, columns with constants (`mask`) and their values (`k0`, ...): what is broken, and who speaks."""
-        # a row for each value of a group
-        profiled, rows = self.table.profiled, self.table.rows
-        spares = [
-            min(rows, prod(profiled[column].distinct for column in (*left, target)) * self.table.runner.tasks())
-            for left, target in cases
-        ]
+        spares = [values_of_groups(self.table, left, target) for left, target in cases]
         lines = self.under_conditions(self._shaped(cases), [None] * len(cases), spares=spares)
         # of all tasks one at most has a digest
         asked = "sum(x0) as broken", "sum(s0) as speaking", "sum(g0) as groups", "max_by(v0, v0 != 0) as v"
@@ -249,12 +244,7 @@ class PatternJobs:
         return lines.groupBy("side", "mask", *places).agg(*map(F.expr, asked))
 
     def _shaped(self, cases: Sequence[Case]) -> list[Shaped]:
-        reader, shaped = self.table.blocks.reader, []
-        for left, target in cases:
-            # rows that do not know the target say nothing
-            lanes, columns, together, apart = SideShape.of(reader, left, [target], [], key=False).shape
-            shaped.append((left, SideShape((lanes, np.append(columns, target), together, apart), key=False)))
-        return shaped
+        return [shaped_for(self.table, left, target) for left, target in cases]
 
     def _only(self, rows: DataFrame, lines: list[tuple[int, Columns, Condition]], longest: int) -> DataFrame:
         """Those of some sides and conditions, which are few."""

@@ -15,10 +15,19 @@ import numpy as np
 from pyspark.sql import functions as F  # noqa: N812
 
 from holdstrue.discovery.work import Work
+from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS
 from holdstrue.spark.discovering.bounded_jobs import ANSWER, collected, most_bytes
 from holdstrue.spark.discovering.lane_table import LaneTable, Profiled
 from holdstrue.spark.discovering.left_side_jobs import MOST_GROUPS, SideQuestion
-from holdstrue.spark.discovering.side_stages import FACTS, TOLD, SideShape, TalliedSides, WrittenSides
+from holdstrue.spark.discovering.side_stages import (
+    FACTS,
+    TOLD,
+    WEIGHED,
+    SideShape,
+    TalliedSides,
+    WeighedSides,
+    WrittenSides,
+)
 from holdstrue.spark.runner import sendable
 from holdstrue.typing import I32, I64
 
@@ -134,6 +143,40 @@ def parts_for(table: LaneTable, asked: Sequence[Shaped], part: int, spares: Sequ
             rows = min(rows, groups * table.runner.tasks() + spare)
         size += 8 * shape.words * rows
     return max(table.runner.tasks(), min(MOST_PARTS, -(-size // PART_BYTES)))
+
+
+def shaped_for(table: LaneTable, left: tuple[int, ...], target: int) -> Shaped:
+    """Rows of a left side that know a target, whose value is the one right side; of a key all, without one."""
+    if target == len(table.names):
+        return left, SideShape.of(table.blocks.reader, left, [], [], key=False)
+    lanes, columns, together, apart = SideShape.of(table.blocks.reader, left, [target], [], key=False).shape
+    return left, SideShape((lanes, np.append(columns, target), together, apart), key=False)
+
+
+def values_of_groups(table: LaneTable, left: tuple[int, ...], target: int) -> int:
+    """Rows that tasks send of a left side and target at most: one for each value of a group."""
+    columns = left if target == len(table.names) else (*left, target)
+    values = math.prod(table.profiled[column].distinct for column in columns)
+    return min(table.rows, values * table.runner.tasks())
+
+
+def weigh(table: LaneTable, sides: Sequence[tuple[int, ...]], targets: Sequence[int], work: Work) -> I64:
+    """What breaks each dependency, counted as `kernels.partitions.weigh` does. One job."""
+    cases = list(zip(sides, targets, strict=True))
+    shaped = [shaped_for(table, left, target) for left, target in cases]
+    parts = parts_for(table, shaped, 1, [values_of_groups(table, left, target) for left, target in cases])
+    shapes = tuple(shape for _, shape in shaped)
+    written = WrittenSides(table.blocks.reader, shapes, table.codes.seed.keys, 1, parts)
+    counted = WeighedSides(tuple(target == len(table.names) for target in targets))
+    sent = table.runner.messages([(table.blocks.frame, written)], parts)
+    lines = sent.mapInArrow(sendable(counted), WEIGHED)
+    told = lines.groupBy("side").agg(*(F.sum(name).alias(name) for name in BREAKS))
+    counts = np.zeros((len(sides), 4), dtype=np.int64)
+    for row in collected(table.runner, told, f"{len(sides)} FDs counted", work).to_pylist():
+        line = counts[row["side"]]
+        line[OFFENDING], line[SURPLUS] = row["pairs"], row["rows"]
+        line[SUPPORT], line[GATHERED] = row["support"], row["groups"]
+    return counts
 
 
 def rows_that_break(table: LaneTable, found: Sequence[SideFound], work: Work) -> tuple[list[int], I32, I32]:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from holdstrue.kernels import side_rows
+from holdstrue.kernels import side_rows, side_weights
 from holdstrue.kernels.side_rows import APART, GAPS, PLACE, TOGETHER, Shape
 from holdstrue.shards.wire import Message, send
 from holdstrue.spark.discovering.packed_lanes import Block, BlockReader
@@ -152,3 +152,39 @@ class TalliedSides:
 
 
 _ARROW = [pa.int32(), *(pa.int64() for _ in FACTS), pa.binary()]
+
+
+WEIGHED = StructType(
+    [
+        StructField("side", IntegerType()),
+        *(StructField(name, LongType()) for name in ("pairs", "rows", "support", "groups")),
+    ]
+)
+"""What breaks a dependency, as `kernels.partitions.weigh` counts it."""
+
+
+@dataclass(frozen=True)
+class WeighedSides:
+    """The stage that counts what breaks dependencies, of left sides with one right side each, or keys."""
+
+    keys: tuple[bool, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Messages in, a line for each left side out."""
+        found: dict[int, list[U64]] = {}
+        for number, rows in segments(batches):
+            found.setdefault(number, []).append(rows)
+        lines = []
+        for number in sorted(found):
+            rows = np.ascontiguousarray(np.concatenate(found.pop(number), axis=1))
+            size = side_rows.joined(rows, rows.shape[1], cells_for(rows.shape[1]))
+            rows = np.ascontiguousarray(rows[:, :size])
+            groups, firsts = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32)
+            made = side_rows.grouped(rows, cells_for(size), groups, firsts)
+            facts: I64 = np.zeros(4, dtype=np.int64)
+            side_weights.weighed(rows, groups, made, self.keys[number], facts)
+            lines.append((number, *facts.tolist()))
+        if lines:
+            arrays = [pa.array(own, pa.int64()) for own in zip(*lines, strict=True)]
+            arrays[0] = arrays[0].cast(pa.int32())
+            yield pa.record_batch(arrays, names=[one.name for one in WEIGHED])
