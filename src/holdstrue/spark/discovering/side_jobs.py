@@ -20,6 +20,7 @@ from holdstrue.spark.discovering.bounded_jobs import ANSWER, collected, most_byt
 from holdstrue.spark.discovering.lane_table import LaneTable, Profiled
 from holdstrue.spark.discovering.left_side_jobs import MOST_GROUPS, SideQuestion
 from holdstrue.spark.discovering.side_stages import (
+    BREAKS,
     FACTS,
     TOLD,
     WEIGHED,

@@ -154,12 +154,8 @@ class TalliedSides:
 _ARROW = [pa.int32(), *(pa.int64() for _ in FACTS), pa.binary()]
 
 
-WEIGHED = StructType(
-    [
-        StructField("side", IntegerType()),
-        *(StructField(name, LongType()) for name in ("pairs", "rows", "support", "groups")),
-    ]
-)
+BREAKS = ("pairs", "rows", "support", "groups")
+WEIGHED = StructType([StructField("side", IntegerType()), *(StructField(name, LongType()) for name in BREAKS)])
 """What breaks a dependency, as `kernels.partitions.weigh` counts it."""
 
 
