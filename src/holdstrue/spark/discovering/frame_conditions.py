@@ -35,6 +35,9 @@ from holdstrue.typing import I32
 WIDEST = 24
 """Targets of a left side in one job: each takes up to five aggregates. Chosen, not tuned."""
 
+LOOKING = 0.7
+"""The share of the time in which patterns are looked for; in the rest those that were found are weighed. Chosen."""
+
 Lanes = tuple[int, int]
 """Both lanes of a value."""
 Places = Mapping[int, Mapping[Lanes | None, int]]
@@ -78,9 +81,10 @@ class FrameConditions(CfdCore):
         }
         values = {number: [one.lanes for one in own] for number, own in self._frequent.items()}
         named = {number: own for number, own in named.items() if own}
-        jobs = PatternJobs(self._table, named, values, self.options, work)
+        looking = work.first(LOOKING)
+        jobs = PatternJobs(self._table, named, values, self.options, looking)
         places: Places = {c: {one.lanes: at for at, one in enumerate(own)} for c, own in self._frequent.items()}
-        search = FramePatterns(self._table, jobs, places, self.options, work)
+        search = FramePatterns(self._table, jobs, places, self.options, looking)
         longest = min(self.options.max_conditional_lhs, len(self.names))
         self.complete = True
         try:
@@ -88,11 +92,15 @@ class FrameConditions(CfdCore):
                 self._reached = length
         except OutOfTimeError:
             self.complete = False
-        # what was found in time is weighed whatever the time
-        jobs = replace(jobs, work=Work())
-        found = search.told(jobs, self._may_be_told)
-        kept = [one for one in found if not_luck(one)]
-        shares, selections = jobs.shares(kept), jobs.selections(kept)
+        jobs = replace(jobs, work=work)
+        try:
+            found = search.told(jobs, self._may_be_told)
+            kept = [one for one in found if not_luck(one)]
+            shares, selections = jobs.shares(kept), jobs.selections(kept)
+        except OutOfTimeError:
+            # what is not weighed is not told
+            self._reached = 0
+            raise
         self.jobs += jobs.asked
 
         def share(one: Conditional) -> float:

@@ -36,7 +36,7 @@ from holdstrue.spark.discovering.condition_stages import (
 )
 from holdstrue.spark.discovering.frame_dependencies import CASES
 from holdstrue.spark.discovering.lane_table import LaneTable
-from holdstrue.spark.discovering.refutations import FrequentConditions
+from holdstrue.spark.discovering.refutations import MOST_OPEN, FrequentConditions
 from holdstrue.spark.discovering.side_jobs import Shaped, parts_for, shaped_for, values_of_groups
 from holdstrue.spark.discovering.side_stages import SideShape
 from holdstrue.spark.runner import sendable
@@ -99,7 +99,7 @@ class PatternJobs:
         for start in range(0, len(cases), CASES):
             part = cases[start : start + CASES]
             lines = [(side, case[0], condition) for side, case in enumerate(part) for condition in by_case[case]]
-            summed = self._summed(part)
+            summed = self._summed(part, [self._rows_under(case[0], by_case[case]) for case in part])
             wanted = self._only(summed, lines, max(len(left) for left, _ in part))
             for side, condition, one in self._answers(part, wanted):
                 found[part[side], condition] = one
@@ -234,10 +234,31 @@ class PatternJobs:
         side_rows.written(lanes, known, everywhere, self.table.codes.seed.keys, 1, 0, 0, out, 0)
         return dict(zip(out[word, : len(own)].view(np.int64).tolist(), own, strict=True))
 
-    def _summed(self, cases: list[Case]) -> DataFrame:
-        """By case, columns with constants (`mask`) and their values (`k0`, ...): what is broken, and who speaks."""
+    def _rows_under(self, left: Columns, conditions: Sequence[Condition]) -> OpenRows | None:
+        """The rows that some conditions on a left side select; None for all."""
+        tables: dict[Columns, I64] = {}
+        sizes = {column: max(own) + 1 for column, own in self.named.items()}
+        for fixed, values in conditions:
+            size = prod(sizes[column] for column in fixed)
+            if not fixed or size > MOST_OPEN:
+                return None
+            cell = 0
+            for column, value in zip(reversed(fixed), reversed(values), strict=True):
+                cell = cell * sizes[column] + value
+            tables.setdefault(fixed, np.zeros(size, dtype=np.int64))[cell] = 1
+        lines = (
+            (tuple(left.index(column) for column in fixed), tuple(sizes[column] for column in fixed), table)
+            for fixed, table in tables.items()
+        )
+        return OpenRows(0, tuple(lines))
+
+    def _summed(self, cases: list[Case], opened: Sequence[OpenRows | None] = ()) -> DataFrame:
+        """By case, columns with constants (`mask`) and their values (`k0`, ...): what is broken, and who speaks.
+
+        `opened` are the rows that are asked about of each; all, unless it is given.
+        """
         spares = [values_of_groups(self.table, left, target) for left, target in cases]
-        lines = self.under_conditions(self._shaped(cases), [None] * len(cases), spares=spares)
+        lines = self.under_conditions(self._shaped(cases), opened or [None] * len(cases), spares=spares)
         # of all tasks one at most has a digest
         asked = "sum(x0) as broken", "sum(s0) as speaking", "sum(g0) as groups", "max_by(v0, v0 != 0) as v"
         places = [f"k{at}" for at in range(max(len(left) for left, _ in cases))]
