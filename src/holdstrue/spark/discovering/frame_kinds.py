@@ -173,7 +173,11 @@ class FrameDiscovery(Discovery):
             batches[name] = resolved(self._runner, name, frame, self._held.keys[name], part, op_column)
         before = {(found.table, found.body): found for found in self.rules}
         self._broken = True
-        ends = self._follow_frames(batches)
+        try:
+            ends = self._follow_frames(batches)
+        finally:
+            for table in cast("FrameTables", self._held).tables.values():
+                table.release()
         return self._changed(batch, before, ends, {}, SEARCHED_AGAIN)
 
     def _follow_frames(self, batches: Mapping[str, FrameBatch]) -> dict[tuple[str | None, Body], Died]:
@@ -208,8 +212,6 @@ class FrameDiscovery(Discovery):
         for name in self._kinds:
             if name != "dependencies":
                 self._kinds[name] = getattr(search, name)(work)
-        for table in held.tables.values():
-            table.release()
         return ends
 
     def save(self, path: Any) -> NoReturn:
@@ -239,14 +241,14 @@ def found_in_frames(
     for name, schema in held.searched(options.columns).items():
         if len(schema):
             held.tables[name] = LaneTable(runner, runner.select(frames[name], schema.names), options, rows[name])
-    if {*options.kinds} - {"ind", "column"}:
-        with suppress(OutOfTimeError):
-            for table in held.tables.values():
-                profile(table, work)
     search = _Search(runner, frames, held, options)
     wanted = [name for name, kinds in _FAMILIES.items() if {*kinds} & {*options.kinds}]
     found: dict[str, Kind] = {}
     try:
+        if {*options.kinds} - {"ind", "column"}:
+            with suppress(OutOfTimeError):
+                for table in held.tables.values():
+                    profile(table, work)
         for at, name in enumerate(wanted):
             share = work.first(1 / (len(wanted) - at)).part(at / len(wanted), 1 / len(wanted))
             found[name] = getattr(search, name)(share)
