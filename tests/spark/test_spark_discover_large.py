@@ -87,8 +87,9 @@ def test_rows_that_are_equal_break_every_key(spark: SparkSession) -> None:
     assert [rule.text for rule in found] == ["a -> b"]
 
 
-def test_the_time_ends_a_search(spark: SparkSession) -> None:
-    found = on_spark.discover(frame(spark, orders(60)), kinds="fd", whole=NOWHERE, sample=8, budget=0.001)
+@pytest.mark.parametrize("kind", ["fd", "cfd"])
+def test_the_time_ends_a_search(spark: SparkSession, kind: str) -> None:
+    found = on_spark.discover(frame(spark, orders(60)), kinds=kind, whole=NOWHERE, sample=8, budget=0.001)
     assert (found.rules, found.complete, found.counts()) == ([], False, {"data": 60})
 
 

@@ -49,7 +49,7 @@ def discover(
     runner = SparkRunner(next(iter(given.values())).sparkSession)
     frames = {name: _wanted(runner, frame, _own(key, name), columns) for name, frame in given.items()}
     most = whole if whole is not None else None if state is not None else most_bytes(runner, WHOLE)
-    counted = {} if most is None else _sizes(runner, frames)
+    counted = {} if most is None else _sizes(runner, frames, most)
     if most is None or sum(size for _, size in counted.values()) <= most:
         return _on_driver(runner, data, frames, kinds, key, columns, state, types, choices)
     if state is not None:
@@ -91,11 +91,18 @@ def _wanted(runner: SparkRunner, frame: DataFrame, key: set[str], columns: Seque
     return runner.select(frame, [c for c in frame.columns if not columns or c in columns or c in key])
 
 
-def _sizes(runner: SparkRunner, frames: Mapping[str, DataFrame]) -> dict[str, tuple[int, int]]:
-    """By table its rows, and about how many bytes they take: 8 a value, and the length of text and bytes."""
+def _sizes(runner: SparkRunner, frames: Mapping[str, DataFrame], most: int) -> dict[str, tuple[int, int]]:
+    """By table its rows, and about how many bytes they take: 8 a value, and the length of text and bytes.
+
+    What text takes is not looked at where footers tell so many rows that a table is larger than `most` without it.
+    """
     found = {}
     with runner.about("size of the tables"):
         for name, frame in frames.items():
+            rows = runner.known_rows(frame)
+            if rows is not None and 8 * rows * len(frame.columns) > most:
+                found[name] = rows, 8 * rows * len(frame.columns)
+                continue
             long = [f.name for f in frame.schema if f.dataType.typeName() in ("string", "varchar", "char", "binary")]
             lengths = " + ".join(f"coalesce(octet_length({quoted(own)}), 0)" for own in long) or "0"
             [row] = frame.selectExpr("count(1) as n", f"sum({lengths}) as long").collect()

@@ -85,6 +85,9 @@ def session_settings() -> dict[str, str]:
         # a task hands its rows to the kernels at once: with the default of 10,000 rows a batch, ten times as many
         # small batches are converted and joined again
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+        # cells that hold many rows are handed to a task some at a time: with the default of 256 MB two tasks took all
+        # that Java with 1 GB may have outside of its heap
+        "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
         # mapInArrow converts nothing and takes columns by position: with this a batch whose names or types are not
         # the declared ones is refused, and both are named
         "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",

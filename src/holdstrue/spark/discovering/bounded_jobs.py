@@ -6,7 +6,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Timer
+from threading import Event, Thread
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -20,6 +20,9 @@ WHOLE = 32 << 20
 
 ANSWER = 8 << 20
 """Bytes of samples and of rows that break rules that a job brings to the driver, at most. Chosen, not tuned."""
+
+AGAIN = 0.5
+"""Seconds after which jobs are cancelled once more. Chosen."""
 
 _SIZES = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
@@ -70,9 +73,16 @@ def in_time(runner: SparkRunner, work: Work) -> Iterator[None]:
     tag = f"holdstrue-{uuid.uuid4().hex}"
     begin, end, cancel = _tagging(runner)
     begin(tag)
-    stop = Timer(max(0.0, work.left), cancel, [tag])
-    stop.daemon = True
-    stop.start()
+    ended = Event()
+
+    def watch() -> None:
+        wait = max(0.0, work.left)
+        # a job that Spark is still planning when the time is up is not there to be cancelled
+        while not ended.wait(wait):
+            cancel(tag)
+            wait = AGAIN
+
+    Thread(target=watch, daemon=True).start()
     try:
         yield
     except Exception as error:
@@ -80,7 +90,7 @@ def in_time(runner: SparkRunner, work: Work) -> Iterator[None]:
             raise OutOfTimeError from error
         raise
     finally:
-        stop.cancel()
+        ended.set()
         end(tag)
 
 

@@ -35,6 +35,9 @@ from holdstrue.typing import I32
 WIDEST = 24
 """Targets of a left side in one job: each takes up to five aggregates. Chosen, not tuned."""
 
+LOOKING = 0.7
+"""The share of the time in which patterns are looked for; in the rest those that were found are weighed. Chosen."""
+
 Lanes = tuple[int, int]
 """Both lanes of a value."""
 Places = Mapping[int, Mapping[Lanes | None, int]]
@@ -76,9 +79,12 @@ class FrameConditions(CfdCore):
             number: {at: one.lanes for at, one in enumerate(own) if one.value is not None and one.rows >= least}
             for number, own in self._frequent.items()
         }
-        jobs = PatternJobs(self._table, {number: own for number, own in named.items() if own}, self.options, work)
+        values = {number: [one.lanes for one in own] for number, own in self._frequent.items()}
+        named = {number: own for number, own in named.items() if own}
+        looking = work.first(LOOKING)
+        jobs = PatternJobs(self._table, named, values, self.options, looking)
         places: Places = {c: {one.lanes: at for at, one in enumerate(own)} for c, own in self._frequent.items()}
-        search = FramePatterns(self._table, jobs, places, self.options, work)
+        search = FramePatterns(self._table, jobs, places, self.options, looking)
         longest = min(self.options.max_conditional_lhs, len(self.names))
         self.complete = True
         try:
@@ -86,10 +92,15 @@ class FrameConditions(CfdCore):
                 self._reached = length
         except OutOfTimeError:
             self.complete = False
-        # what was found in time is weighed whatever the time
-        found = search.told(replace(jobs, work=Work()), self._may_be_told)
-        kept = [one for one in found if not_luck(one)]
-        shares, selections = jobs.shares(kept), jobs.selections(kept)
+        jobs = replace(jobs, work=work)
+        try:
+            found = search.told(jobs, self._may_be_told)
+            kept = [one for one in found if not_luck(one)]
+            shares, selections = jobs.shares(kept), jobs.selections(kept)
+        except OutOfTimeError:
+            # what is not weighed is not told
+            self._reached = 0
+            raise
         self.jobs += jobs.asked
 
         def share(one: Conditional) -> float:
@@ -198,13 +209,20 @@ class FramePatterns:
             for target in one.targets:
                 if table.profiled[target].distinct > 1:
                     refutations.note((), target, (), [])
+        for one in asked:
+            for fixed in refutations.conditions(one.columns):
+                for left, parts in more_general(one.columns, fixed):
+                    for target in one.targets:
+                        implied = self._held.get((left, parts, target))
+                        if implied:
+                            refutations.imply(one.columns, target, fixed, parts, implied)
         asked = _narrow(asked, refutations)
         part = table.rows // SCOUTED
         if part > 1 and not table.all_here:
-            for told in scouted(self._jobs, asked, part):
+            for told in scouted(self._jobs, refutations, asked, part):
                 refutations.note(told.left, told.target, told.fixed, told.places)
             asked = _narrow(asked, refutations)
-        for question, held in holding(self._jobs, asked):
+        for question, held in holding(self._jobs, refutations, asked):
             for target, counted in held.items():
                 self._take(question.columns, target, counted, {})
         refutations.forget()

@@ -56,7 +56,7 @@ class FrameDenials:
                 "denial constraints with exceptions need the counts of all pairs, and the rows stay on Spark",
                 hint="look for those without exception, or for FDs: kinds='fd'; or give whole= for a table that fits",
             )
-        self._runner, self._frame, self.options = runner, frame, options
+        self._runner, self._frame, self._rows, self.options = runner, frame, rows, options
         self.complete = False
         self.jobs = self.verified = 0
         self._cover = Cover(np.zeros((0, 1), dtype=np.uint64), complete=False)
@@ -80,7 +80,7 @@ class FrameDenials:
         if len(self._frame.columns) > MOST_COLUMNS:
             options = replace(options, cross=False)
         schema = self._runner.schema(self._frame)
-        jobs = ValueJobs(self._runner, {"": self._frame}, "types", options.seed)
+        jobs = ValueJobs(self._runner, {"": self._frame}, {"": self._rows}, "types", options.seed)
 
         def sharing(names: list[str]) -> list[tuple[str, str]]:
             if len(names) < 2:

@@ -28,7 +28,7 @@ from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS
 from holdstrue.rules.model import Body
 from holdstrue.spark.discovering.frame_batches import FrameBatch
 from holdstrue.spark.discovering.kept_lanes import follow
-from holdstrue.spark.discovering.lane_table import LaneTable
+from holdstrue.spark.discovering.lane_table import NOTHING, LaneTable
 from holdstrue.spark.discovering.left_side_jobs import (
     SCOUTED,
     SideAnswer,
@@ -36,9 +36,8 @@ from holdstrue.spark.discovering.left_side_jobs import (
     SideShift,
     breaking_rows,
     known_rows,
-    test,
-    weigh,
 )
+from holdstrue.spark.discovering.side_jobs import SideFound, looked_at, rows_that_break, weigh
 from holdstrue.typing import I32, I64, U64, Mask
 
 CASES = 64
@@ -331,44 +330,59 @@ class SideTester:
         if left.size:
             asked = [SideQuestion(tuple(members(sets[i])), tuple(members(wanted[i]))) for i in left]
             try:
-                part = self._table.rows // SCOUTED
-                failed, answers = self._tried(asked, part)
-                if failed:
-                    # few rows refute much: what they leave is asked of all rows in a later round
-                    for one, answer in zip(failed, answers, strict=True):
-                        broken[left[asked.index(one)]] = set_of(answer.broken, self._words)
-                    pairs = self._shown(failed, answers, part)
-                    return Tested(broken, pairs, np.zeros_like(done), _no_extents(sets))
-                pairs = self._on_spark(asked, left, sets, broken)
-                done[left] = True
+                answers = self._tried(asked)
+                if not any(one.pairs.size for one in answers):
+                    answers = looked_at(self._table, asked, self._work)
+                    self.jobs += 1
+                    for place, one in zip(left, answers, strict=True):
+                        self._note(sets[place], one.profile.support, one.profile.groups)
+                        done[place] = not one.pairs.size
+                pairs = self._broken(asked, answers, left, broken)
             except OutOfTimeError:
                 broken[:] = 0
         return Tested(broken, pairs, done, _no_extents(sets))
 
-    def _tried(self, asked: list[SideQuestion], part: int) -> tuple[list[SideQuestion], list[SideAnswer]]:
-        """Left sides that one part of their groups breaks, of those that were not tried before."""
-        fresh = [one for one in asked if not {*one.targets} <= self._passed.get(one.columns, set())]
+    def _tried(self, asked: list[SideQuestion]) -> list[SideFound]:
+        """What one part of their groups breaks, of left sides that were not tried before.
+
+        Few rows refute much: what they leave is asked of all rows in a later round.
+        """
+        part = self._table.rows // SCOUTED
+        found = [SideFound(NOTHING, np.empty((0, 2), dtype=np.int64)) for _ in asked]
+        fresh = [at for at, one in enumerate(asked) if not {*one.targets} <= self._passed.get(one.columns, set())]
         if part < 2 or not fresh:
-            return [], []
-        answers = test(self._table, fresh, self._work, part)
+            return found
+        for at, one in zip(fresh, looked_at(self._table, [asked[at] for at in fresh], self._work, part), strict=True):
+            found[at] = one
+            if not one.pairs.size:
+                self._passed.setdefault(asked[at].columns, set()).update(asked[at].targets)
         self.jobs += 1
-        for one, answer in zip(fresh, answers, strict=True):
-            self._passed.setdefault(one.columns, set()).update({*one.targets} - {*answer.broken})
-        broken = [at for at, answer in enumerate(answers) if answer.broken]
-        return [fresh[at] for at in broken], [answers[at] for at in broken]
+        return found
 
-    def _on_spark(self, asked: list[SideQuestion], places: I64, sets: U64, broken: U64) -> I32:
-        answers = test(self._table, asked, self._work)
+    def _broken(self, asked: list[SideQuestion], found: list[SideFound], places: I64, broken: U64) -> I32:
+        """Pairs of rows that break left sides, in the sample from now on, and which targets they break."""
+        if not any(one.pairs.size for one in found):
+            return np.empty((0, 2), dtype=np.int32)
         self.jobs += 1
-        for place, answer in zip(places, answers, strict=True):
-            self._note(sets[place], answer.support, answer.groups)
-            broken[place] = set_of(answer.broken, self._words)
-        return self._shown(asked, answers) if broken.any() else np.empty((0, 2), dtype=np.int32)
+        sides, one, other = rows_that_break(self._table, found, self._work)
+        matrix, many = self._table.codes.matrix, len(self._table.names)
+        for side, t, s in zip(sides, one.tolist(), other.tolist(), strict=True):
+            left = list(asked[side].columns)
+            agree = t >= 0 and s >= 0 and (matrix[left, t] == matrix[left, s]).all() and (matrix[left, t] >= 0).all()
+            own = {
+                target for target in asked[side].targets
+                if target == many or (matrix[target, t] != matrix[target, s] and min(matrix[target, [t, s]]) >= 0)
+            }  # fmt: skip
+            if not agree or not own:
+                # two such rows refute nothing: they would be found again, for ever
+                raise StateError("rows that break a rule on Spark do not break it here", hint=_STILL)
+            broken[places[side]] |= set_of(own, self._words)
+        return np.ascontiguousarray(np.stack([one, other], axis=1))
 
-    def _shown(self, asked: list[SideQuestion], answers: Sequence[SideAnswer], part: int = 1) -> I32:
+    def _shown(self, asked: list[SideQuestion], answers: Sequence[SideAnswer]) -> I32:
         """Pairs of rows that break what was found to be broken, in the sample from now on."""
         self.jobs += 1
-        shown, *rows = breaking_rows(self._table, asked, answers, self._work, part)
+        shown, *rows = breaking_rows(self._table, asked, answers, self._work)
         one, other = (self._table.take(lanes) for lanes in rows)
         matrix = self._table.codes.matrix
         for (side, target), t, s in zip(shown, one, other, strict=True):

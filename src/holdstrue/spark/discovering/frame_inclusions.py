@@ -7,7 +7,7 @@ as they do there. Levels of several columns are counted one after the other, eac
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -15,56 +15,32 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from holdstrue.data.seed import Seed
 from holdstrue.discovery.found import NearMiss, NearMisses
 from holdstrue.discovery.held import Held
 from holdstrue.discovery.inclusion_kind import LIKELY, LISTED, PARTLY, InclusionKind, measures_of
-from holdstrue.discovery.inclusions.attributes import Attribute, Contents
+from holdstrue.discovery.inclusions.attributes import Attribute
 from holdstrue.discovery.inclusions.candidates import Pair
 from holdstrue.discovery.inclusions.contents import Compare
 from holdstrue.discovery.inclusions.foreign_keys import NEARLY_A_KEY, ValueRanges, foreign_keys
 from holdstrue.discovery.inclusions.inclusion_core import InclusionCore, layout_of
 from holdstrue.discovery.inclusions.level import Level, Tables
-from holdstrue.discovery.inclusions.net_changes import distinct
 from holdstrue.discovery.inclusions.unary import UnaryInclusions
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import OutOfTimeError, Work
+from holdstrue.kernels.side_rows import GAPS
 from holdstrue.rules.model import Inclusion
 from holdstrue.spark.catalyst.lanes import ColumnValues, Inexpressible, family
 from holdstrue.spark.discovering.bounded_jobs import collected
+from holdstrue.spark.discovering.shared_values import SHARED, SharedValues, WrittenValues
 from holdstrue.spark.runner import SparkRunner, column, quoted, sendable
 from holdstrue.typing import I64, Mask
 
-_COUNTS = StructType(
-    [
-        StructField("attribute", IntegerType()),
-        StructField("hi", LongType()),
-        StructField("lo", LongType()),
-        StructField("n", LongType()),
-    ]
-)
-
-
-@dataclass(frozen=True)
-class DigestColumns:
-    """The stage that counts the values of columns, or of tuples of columns, in each batch of rows."""
-
-    numbered: tuple[tuple[int, tuple[str, ...]], ...]
-    compare: Compare
-    seed: Seed
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows in, values by attribute with their number out."""
-        for batch in batches:
-            contents = Contents(pa.Table.from_batches([batch]), self.compare, self.seed)
-            for number, columns in self.numbered:
-                found = distinct(number, [contents.of(columns)])
-                owner = pa.array(np.full(found.hi.size, number, dtype=np.int32))
-                lanes = [pa.array(lane.astype(np.uint64).view(np.int64)) for lane in (found.hi, found.lo)]
-                counts = pa.array(found.counts.astype(np.int64))
-                yield pa.record_batch([owner, *lanes, counts], names=["attribute", "hi", "lo", "n"])
+PART_BYTES = 48 << 20
+"""Bytes of values that a task counts, so that it fits a worker of 512 MB a few times. Chosen."""
+MOST_PARTS = 2000
+"""Tasks at most. Chosen, not tuned."""
 
 
 @dataclass(frozen=True)
@@ -97,32 +73,35 @@ class SharedCounts:
 class ValueJobs:
     """Counts the values that attributes of some data frames share."""
 
-    def __init__(self, runner: SparkRunner, frames: Mapping[str, DataFrame], compare: Compare, seed: Seed) -> None:
-        self._runner, self.frames = runner, dict(frames)
+    def __init__(
+        self,
+        runner: SparkRunner,
+        frames: Mapping[str, DataFrame],
+        rows: Mapping[str, int],
+        compare: Compare,
+        seed: Seed,
+    ) -> None:
+        self._runner, self.frames, self._rows = runner, dict(frames), dict(rows)
         self._compare: Compare = compare
         self._seed = seed
         self.jobs = 0
 
     def shared(self, attributes: Sequence[Attribute], work: Work) -> SharedCounts:
         """Values and rows that each two attributes share. One job; a line for each two that share any reaches us."""
-        counted: DataFrame | None = None
+        many = len(attributes)
+        size = 8 * GAPS * sum(self._rows[one.table] for one in attributes)
+        parts = max(self._runner.tasks(), min(MOST_PARTS, size // PART_BYTES))
+        sources = []
         for name, frame in self.frames.items():
             own = tuple((number, one.columns) for number, one in enumerate(attributes) if one.table == name)
             if own:
                 wanted = list(dict.fromkeys(c for _, columns in own for c in columns))
-                stage = DigestColumns(own, self._compare, self._seed)
-                part = self._runner.select(frame, wanted).mapInArrow(sendable(stage), _COUNTS)
-                counted = part if counted is None else counted.unionAll(part)
-        many = len(attributes)
+                stage = WrittenValues(own, self._compare, self._seed, parts)
+                sources.append((self._runner.select(frame, wanted), stage))
         values, rows, least = (np.zeros((many, many), dtype=np.int64) for _ in range(3))
-        if counted is not None:
-            by_value = counted.groupBy("hi", "lo", "attribute").agg(F.sum("n").alias("n"))
-            owners = by_value.groupBy("hi", "lo").agg(F.collect_list(F.struct("attribute", "n")).alias("own"))
-            # every owner beside every owner
-            each = owners.selectExpr("inline(own) as (a, n)", "own")
-            pairs = each.selectExpr("a", "n", "inline(own) as (b, m)")
-            counts = F.count(F.lit(1)).alias("v"), F.sum("n").alias("r"), F.sum(F.least("n", "m")).alias("l")
-            told = pairs.groupBy("a", "b").agg(*counts)
+        if sources:
+            counted = self._runner.messages(sources, parts).mapInArrow(sendable(SharedValues(many)), SHARED)
+            told = counted.groupBy("a", "b").agg(*(F.sum(name).alias(name) for name in "vrl"))
             found = collected(self._runner, told, f"values of {many} columns counted", work)
             a, b = (found.column(name).to_numpy() for name in ("a", "b"))
             values[a, b], rows[a, b], least[a, b] = (found.column(name).to_numpy() for name in "vrl")

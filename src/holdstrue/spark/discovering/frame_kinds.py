@@ -18,6 +18,7 @@ from holdstrue.discovery.columns.profile import ColumnProfile
 from holdstrue.discovery.discovery import Discovery
 from holdstrue.discovery.found import BROKEN, FEW_ROWS, SEARCHED_AGAIN, SMALLER, STOPPED, Died, FoundRule, RuleChanges
 from holdstrue.discovery.held import Held, Keys
+from holdstrue.discovery.inclusions.contents import Compare
 from holdstrue.discovery.kinds import Kind
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.per_table import ConditionKind, DependencyKind
@@ -34,6 +35,7 @@ from holdstrue.spark.discovering.frame_denials import FrameDenialKind, FrameDeni
 from holdstrue.spark.discovering.frame_dependencies import FrameDependencies
 from holdstrue.spark.discovering.frame_inclusions import FrameInclusionKind, FrameInclusions, ValueJobs
 from holdstrue.spark.discovering.lane_table import LaneTable
+from holdstrue.spark.discovering.side_jobs import profile
 from holdstrue.spark.runner import SparkRunner
 from holdstrue.typing import I64
 
@@ -171,7 +173,11 @@ class FrameDiscovery(Discovery):
             batches[name] = resolved(self._runner, name, frame, self._held.keys[name], part, op_column)
         before = {(found.table, found.body): found for found in self.rules}
         self._broken = True
-        ends = self._follow_frames(batches)
+        try:
+            ends = self._follow_frames(batches)
+        finally:
+            for table in cast("FrameTables", self._held).tables.values():
+                table.release()
         return self._changed(batch, before, ends, {}, SEARCHED_AGAIN)
 
     def _follow_frames(self, batches: Mapping[str, FrameBatch]) -> dict[tuple[str | None, Body], Died]:
@@ -196,10 +202,10 @@ class FrameDiscovery(Discovery):
                     ends[where, one.body] = replace(one, table=where, why=BROKEN if one.rows else why)
             elif name in held.tables:
                 frame = self._runner.select(self._frames[name], held.tables[name].schema.names)
-                table = held.tables[name] = LaneTable(self._runner, frame, self.options)
+                table = held.tables[name] = LaneTable(self._runner, frame, self.options, held.counts()[name])
                 if {*self.options.kinds} - {"ind", "column"}:
                     with suppress(OutOfTimeError):
-                        table.profile(work)
+                        profile(table, work)
                 if core is not None:
                     cores[name] = FrameDependencies(table, self.options, work)
         search = _Search(self._runner, self._frames, held, self.options)
@@ -234,17 +240,21 @@ def found_in_frames(
     held = FrameTables(schemas, keys, options.seed, rows)
     for name, schema in held.searched(options.columns).items():
         if len(schema):
-            held.tables[name] = LaneTable(runner, runner.select(frames[name], schema.names), options)
-    if {*options.kinds} - {"ind", "column"}:
-        with suppress(OutOfTimeError):
-            for table in held.tables.values():
-                table.profile(work)
+            held.tables[name] = LaneTable(runner, runner.select(frames[name], schema.names), options, rows[name])
     search = _Search(runner, frames, held, options)
     wanted = [name for name, kinds in _FAMILIES.items() if {*kinds} & {*options.kinds}]
     found: dict[str, Kind] = {}
-    for at, name in enumerate(wanted):
-        share = work.first(1 / (len(wanted) - at)).part(at / len(wanted), 1 / len(wanted))
-        found[name] = getattr(search, name)(share)
+    try:
+        if {*options.kinds} - {"ind", "column"}:
+            with suppress(OutOfTimeError):
+                for table in held.tables.values():
+                    profile(table, work)
+        for at, name in enumerate(wanted):
+            share = work.first(1 / (len(wanted) - at)).part(at / len(wanted), 1 / len(wanted))
+            found[name] = getattr(search, name)(share)
+    finally:
+        for table in held.tables.values():
+            table.release()
     return FrameDiscovery(held, found, options, frames)
 
 
@@ -290,7 +300,8 @@ class _Search:
 
     def inclusions(self, work: Work) -> Kind:
         options, searched = self.options, self.held.searched(self.options.columns)
-        jobs = ValueJobs(self.runner, self.frames, "text" if options.as_text else "types", options.seed)
+        compare: Compare = "text" if options.as_text else "types"
+        jobs = ValueJobs(self.runner, self.frames, self.held.counts(), compare, options.seed)
         core = FrameInclusions(jobs, searched, options, work)
         return FrameInclusionKind(self.held, options, core, jobs, self.runner)
 

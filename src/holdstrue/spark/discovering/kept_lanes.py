@@ -18,6 +18,7 @@ from holdstrue.spark.discovering.bounded_jobs import collected
 from holdstrue.spark.discovering.frame_batches import FrameBatch
 from holdstrue.spark.discovering.lane_table import NOTHING, LaneTable, Profiled
 from holdstrue.spark.discovering.left_side_jobs import SideQuestion, SideShift, shifted
+from holdstrue.spark.discovering.side_jobs import profile
 from holdstrue.spark.runner import SparkRunner
 from holdstrue.typing import Mask
 
@@ -37,6 +38,7 @@ def follow(
     names = [field.name for field in table.schema]
     lanes = [table.lanes_of(runner.select(part, names)) for part in (batch.removed, batch.added, batch.after)]
     changes = lanes[0].selectExpr("*", "-1L as d").unionByName(lanes[1].selectExpr("*", "1L as d"))
+    table.release()
     table.frame = lanes[2]
     gone = _gone(table, lanes[0], work) if batch.gone else np.zeros(table.codes.used, dtype=np.bool_)
     many = len(table.names)
@@ -46,7 +48,7 @@ def follow(
     table.all_here = False
     known = [_profile(one, by, table.nulls_equal) for one, by in zip(table.profiled, shifts[:many], strict=True)]
     if any(one is None for one in known):
-        table.profile(work)
+        profile(table, work)
     else:
         table.profiled = [one for one in known if one is not None]
     return Followed(gone, shifts[many:])

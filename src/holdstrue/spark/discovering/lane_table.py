@@ -9,8 +9,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +22,7 @@ from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
 from holdstrue.spark.catalyst.lanes import ColumnValues, Inexpressible, Lanes, Sql
 from holdstrue.spark.discovering.bounded_jobs import ANSWER, collected, in_time, most_bytes
+from holdstrue.spark.discovering.packed_lanes import LaneBlocks
 from holdstrue.spark.runner import SparkRunner, column, quoted, sendable
 from holdstrue.typing import I32, I64, U64, Mask
 
@@ -59,7 +58,7 @@ _NULL = 0, 1
 class LaneTable:
     """The columns of a data frame as `a0, b0, a1, ...`; columns with one lane have no `b`."""
 
-    def __init__(self, runner: SparkRunner, frame: DataFrame, options: DiscoveryOptions) -> None:
+    def __init__(self, runner: SparkRunner, frame: DataFrame, options: DiscoveryOptions, rows: int) -> None:
         self.runner = runner
         self.schema = runner.schema(frame)
         self._sample = options.sample or SAMPLE
@@ -69,9 +68,10 @@ class LaneTable:
         """The columns that can be compared, by number."""
         self.lanes: list[tuple[str, str | None]] = []
         self.frame = self.lanes_of(frame)
+        self._blocks: LaneBlocks | None = None
         self.identities: I64 = np.empty((0, 2), dtype=np.int64)
         """By place among the codes two digests of all lanes, by which rows that go are known."""
-        self.rows = 0
+        self.rows = rows
         self.profiled: list[Profiled] = []
         self.members: I32 = np.empty(0, dtype=np.int32)
         """Places of the sample's rows among the codes; behind them are rows that were fetched, some of them again."""
@@ -139,22 +139,22 @@ class LaneTable:
         """Whether all of some columns have values; never NULL."""
         return " and ".join(f"{self.lanes[number][0]} is not null" for number in columns) or "true"
 
-    def profile(self, work: Work) -> None:
-        """Look how many rows there are, and what each column is like. One job."""
-        parts = [f"if({self.known([i])}, {_struct(i, self.group([i]))}, null)" for i in range(len(self.names))]
-        parts.append(_struct(-1, ("0L", "0L")))
-        values = self.frame.selectExpr(f"inline(array({', '.join(parts)}))").where("side is not null")
-        groups = values.groupBy("side", "a", "b").agg(F.count(F.lit(1)).alias("n"))
-        several = "sum(if(n > 1, n, 0L)) as s", "sum(if(n > 1, 1L, 0L)) as g"
-        # a NULL that is known is this pair of lanes
-        valued = "bool_or(not (a = 0 and b = 1)) as v" if self.nulls_equal else "true as v"
-        asked = "count(1) as d", "sum(n) as k", "max(n) as m", *several, valued
-        told = collected(self.runner, groups.groupBy("side").agg(*map(F.expr, asked)), "columns profiled", work)
-        found = {row["side"]: row for row in told.to_pylist()}
-        self.rows = found[-1]["k"] if -1 in found else 0
-        self.profiled = [
-            Profiled(*(found[i][name] for name in "dkmsgv")) if i in found else NOTHING for i in range(len(self.names))
-        ]
+    @property
+    def blocks(self) -> LaneBlocks:
+        """The lanes as blocks, from when they are first asked for until they are released."""
+        if self._blocks is None:
+            self._blocks = LaneBlocks(self.frame, self.lanes)
+        return self._blocks
+
+    def release(self) -> None:
+        """Give up what executors keep."""
+        if self._blocks is not None:
+            self._blocks.release()
+            self._blocks = None
+
+    def never_null(self, column: int) -> bool:
+        """Whether all rows are known to have a value in a column."""
+        return bool(self.profiled) and self.profiled[column].known == self.rows
 
     @property
     def valued(self) -> set[str]:
@@ -175,15 +175,14 @@ class LaneTable:
         most, rows = min(self._sample, MOST_PIECES * piece), self.rows
         if rows <= min(most, piece):
             return collected(self.runner, self.identified(self.frame), "all rows", work)
-        # groups are chosen by their hash: half of the sample for all columns, the other half at random
-        every = max(1, 2 * len(self.lanes) * rows // most)
-        chosen = [F.pmod(F.xxhash64(F.lit(1), F.col(a)), F.lit(every)) == 0 for a, _ in self.lanes]
-        spread = F.rand(seed=1) < most / (2 * rows)
-        found = self.identified(
-            self.frame if rows <= most else self.frame.where(reduce(or_, chosen, spread)).limit(most)
-        )
-        if min(most, rows) <= piece:
-            return collected(self.runner, found, "a sample of rows", work)
+        if rows <= most:
+            found = self.identified(self.frame)
+        else:
+            # groups are chosen by their hash: half of the sample for all columns, the other half at random
+            own = most // (2 * len(self.lanes))
+            small = [number for number, one in enumerate(self.profiled) if one.commonest <= own]
+            every = max(1, rows // max(1, own))
+            found = self.identified(self.blocks.sampled(small, every, most / (2 * rows)).limit(most))
         pieces = -(-min(most, rows) // piece)
         numbered = found.withColumn("piece", F.expr(f"pmod(monotonically_increasing_id(), {pieces})"))
         with in_time(self.runner, work), self.runner.about("a sample of rows"):
@@ -214,10 +213,6 @@ class LaneTable:
             self.identities = self.identities[alive]
             self.members = moved[self.members]
         return moved
-
-
-def _struct(side: int, group: Lanes) -> Sql:
-    return f"named_struct('side', {side}, 'a', {group[0]}, 'b', {group[1]})"
 
 
 def _words(lane: pa.ChunkedArray) -> tuple[U64, Mask]:

@@ -1,4 +1,4 @@
-"""Left sides tested and weighed on Spark: rows are written once for each of them, and aggregated in one shuffle.
+"""Left sides followed through a batch by Catalyst: rows are written once for each of them.
 
 Of a group of equal left sides the smallest and the largest right-hand values are kept: where they differ the
 dependency is broken. Right sides lie at places that left sides share, so that a job is as wide as the left side
@@ -13,18 +13,15 @@ from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from holdstrue.discovery.work import Work
-from holdstrue.kernels.partitions import GATHERED, OFFENDING, SUPPORT, SURPLUS
 from holdstrue.spark.catalyst.lanes import Sql
 from holdstrue.spark.discovering.bounded_jobs import ANSWER, collected, most_bytes
 from holdstrue.spark.discovering.lane_table import LaneTable
-from holdstrue.typing import I64
 
 BUCKETS = 4
 """Parts into which the groups of a left side are dealt; each tells two that break a dependency. Chosen, not tuned."""
@@ -35,15 +32,8 @@ SCOUTED = 1 << 17
 SIDES = 64
 """Left sides of one job: every row is written so many times. Chosen, not tuned."""
 
-COUNTED = "sum(c) as n", "max(c) as most", "sum(c * (c - 1) div 2) as equal"
-"""Of a group with rows c a right-hand value: its rows, those of the commonest value, pairs that agree."""
-
 MOST_GROUPS = 4096
 """Groups of which two rows are fetched, at most. Chosen, not tuned."""
-
-
-_CHOICE = 5
-"""Of the digest that chooses groups; any number."""
 
 
 @dataclass(frozen=True)
@@ -99,58 +89,14 @@ class Slots:
         return "(" + " or ".join(f"coalesce(least_{x}{at} != most_{x}{at}, false)" for x in lanes) + ")"
 
 
-def written_sides(
-    table: LaneTable, sides: Sequence[tuple[tuple[int, ...], list[tuple[str, Sql]]]], part: int = 1
-) -> Sql:
-    """Rows written once for each left side, with further fields: SQL of a generator.
-
-    Of the groups of a left side one in `part` is written.
-    """
+def written_sides(table: LaneTable, sides: Sequence[tuple[tuple[int, ...], list[tuple[str, Sql]]]]) -> Sql:
+    """Rows written once for each left side, with further fields: SQL of a generator."""
     parts = []
     for number, (columns, fields) in enumerate(sides):
         a, b = table.group(columns)
         pairs = ", ".join(f"'{name}', {value}" for name, value in [("side", str(number)), ("a", a), ("b", b), *fields])
-        chosen = f" and pmod(xxhash64({_CHOICE}L, {a}, {b}), {part}) = 0" if part > 1 else ""
-        parts.append(f"if({table.known(columns)}{chosen}, named_struct({pairs}), null)")
+        parts.append(f"if({table.known(columns)}, named_struct({pairs}), null)")
     return f"inline(array({', '.join(parts)}))"
-
-
-def test(table: LaneTable, asked: Sequence[SideQuestion], work: Work, part: int = 1) -> list[SideAnswer]:
-    """Which targets each left side does not determine, in one of so many parts of its groups.
-
-    One job for every `SIDES` left sides.
-    """
-    # left sides that ask for many targets make all others of their job as wide
-    order = sorted(range(len(asked)), key=lambda i: len(asked[i].targets))
-    found = [SideAnswer() for _ in asked]
-    for start in range(0, len(order), SIDES):
-        some = order[start : start + SIDES]
-        for number, answer in zip(some, _tested(table, [asked[i] for i in some], work, part), strict=True):
-            found[number] = answer
-    return found
-
-
-def _tested(table: LaneTable, asked: Sequence[SideQuestion], work: Work, part: int) -> list[SideAnswer]:
-    slots, many = Slots.of(table, asked), len(table.names)
-    sides = [(one.columns, list(slots.fields(table, i))) for i, one in enumerate(asked)]
-    rows = table.frame.selectExpr(written_sides(table, sides, part)).where("side is not null")
-    kept = [f"{how}({x}) as {name}_{x}" for x in slots.names for how, name in (("min", "least"), ("max", "most"))]
-    groups = rows.groupBy("side", "a", "b").agg(F.count(F.lit(1)).alias("n"), *map(F.expr, kept)).where("n > 1")
-    questions = {"support": "sum(n)", "groups": "count(1)"}
-    for at in range(len(slots.wide)):
-        questions |= _some(f"{at}", slots.unlike(at))
-    if any(many in one.targets for one in asked):
-        questions |= _some("key", "true")
-    said = [f"{question} as {name}" for name, question in questions.items()]
-    told = groups.groupBy("side", F.expr(f"pmod(a, {BUCKETS})").alias("bucket")).agg(*map(F.expr, said))
-    found = [SideAnswer() for _ in asked]
-    what = f"{len(asked)} left sides " + ("tested" if part == 1 else f"tried in 1 of {part} of their groups")
-    for row in collected(table.runner, told, what, work).to_pylist():
-        answer = found[row["side"]]
-        answer.support += row["support"]
-        answer.groups += row["groups"]
-        _note_broken(answer, row, slots.targets[row["side"]], many if many in asked[row["side"]].targets else None)
-    return found
 
 
 @dataclass
@@ -258,12 +204,9 @@ def _some(place: str, broken: Sql) -> dict[str, Sql]:
 
 
 def breaking_rows(
-    table: LaneTable, asked: Sequence[SideQuestion], found: Sequence[SideAnswer], work: Work, part: int = 1
+    table: LaneTable, asked: Sequence[SideQuestion], found: Sequence[SideAnswer], work: Work
 ) -> tuple[list[tuple[int, int]], pa.Table, pa.Table]:
-    """Some groups that break dependencies, as (left side, target), and two rows, as lanes, of each. One job.
-
-    `found` is of one in so many parts of the groups.
-    """
+    """Some groups that break dependencies, as (left side, target), and two rows, as lanes, of each. One job."""
     lanes = [*table.columns, "ra", "rb"]
     most = min(MOST_GROUPS, max(16, most_bytes(table.runner, ANSWER) // (2 * table.row_bytes)))
     # in turn, so that every broken dependency is shown by some
@@ -282,7 +225,7 @@ def breaking_rows(
     wanted = F.broadcast(table.runner.spark.createDataFrame(lines, StructType(fields)))
     # rows of a key's group may be equal, so that they are told apart by their places
     numbered = table.frame.withColumn("place", F.monotonically_increasing_id())
-    written = written_sides(table, [(asked[side].columns, []) for side in sides], part)
+    written = written_sides(table, [(asked[side].columns, []) for side in sides])
     rows = numbered.selectExpr("*", written).where("side is not null")
     rows = rows.join(wanted, F.expr("side = gs and a = ga and b = gb"))
     # values that differ may do so in the second lane alone; of NULLs none is asked for
@@ -296,30 +239,6 @@ def breaking_rows(
     told = collected(table.runner, rows.groupBy("g").agg(*map(F.expr, ends)), "rows that break rules", work)
     one, other = (told.select([f"{how}_{lane}" for lane in lanes]).rename_columns(lanes) for how in ("min", "max"))
     return [chosen[g][:2] for g in told.column("g").to_pylist()], one, other
-
-
-def weigh(table: LaneTable, sides: Sequence[tuple[int, ...]], targets: Sequence[int], work: Work) -> I64:
-    """What breaks each dependency, counted as `kernels.partitions.weigh` does. One job."""
-    many, written = len(table.names), []
-    for columns, target in zip(sides, targets, strict=True):
-        a, b = table.lanes[target] if target < many else ("0L", None)
-        written.append((columns, [("v", a), ("w", b or "0L")]))
-    rows = table.frame.selectExpr(written_sides(table, written)).where("side is not null and v is not null")
-    values = rows.groupBy("side", "a", "b", "v", "w").agg(F.count(F.lit(1)).alias("c"))
-    keys = ", ".join(str(at) for at, target in enumerate(targets) if target == many)
-    key = f"side in ({keys})" if keys else "false"
-    groups = values.groupBy("side", "a", "b").agg(*map(F.expr, COUNTED)).where("n > 1")
-    asked = (
-        f"sum(n * (n - 1) div 2 - if({key}, 0L, equal)) as pairs", f"sum(n - if({key}, 1L, most)) as rows",
-        "sum(n) as support", "count(1) as groups",
-    )  # fmt: skip
-    told = collected(table.runner, groups.groupBy("side").agg(*map(F.expr, asked)), f"{len(sides)} FDs counted", work)
-    counts = np.zeros((len(sides), 4), dtype=np.int64)
-    for row in told.to_pylist():
-        line = counts[row["side"]]
-        line[OFFENDING], line[SURPLUS] = row["pairs"], row["rows"]
-        line[SUPPORT], line[GATHERED] = row["support"], row["groups"]
-    return counts
 
 
 def known_rows(table: LaneTable, sides: Sequence[tuple[int, ...]], work: Work) -> list[int]:

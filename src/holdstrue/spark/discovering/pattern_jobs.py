@@ -1,13 +1,13 @@
-"""Jobs that count what breaks dependencies under conditions: each row is written once for every left side and target.
+"""Jobs that count what breaks dependencies under conditions, each bounded in what it brings to the driver.
 
 Rows carry the places of their values among those that conditions may name; the groups of a left side are counted, and
-their sums taken for every choice of columns with constants. The driver sees whole left sides, single constants, and
-what holds.
+their sums taken for every choice of columns with constants (`condition_stages.py`). The driver sees whole left sides,
+single constants, and what holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import prod
@@ -22,12 +22,24 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from holdstrue.discovery.dependencies.patterns import Columns, Conditional
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
+from holdstrue.kernels import side_rows
+from holdstrue.kernels.side_rows import TOGETHER
 from holdstrue.spark.catalyst.lanes import Sql
 from holdstrue.spark.discovering.bounded_jobs import ANSWER, collected, most_bytes
+from holdstrue.spark.discovering.condition_stages import (
+    ConditionedSides,
+    ConditionSums,
+    JointValues,
+    Lanes,
+    NamedValues,
+    OpenRows,
+)
 from holdstrue.spark.discovering.frame_dependencies import CASES
 from holdstrue.spark.discovering.lane_table import LaneTable
-from holdstrue.spark.discovering.left_side_jobs import COUNTED, written_sides
-from holdstrue.spark.discovering.refutations import FrequentConditions
+from holdstrue.spark.discovering.refutations import MOST_OPEN, FrequentConditions
+from holdstrue.spark.discovering.side_jobs import Shaped, parts_for, shaped_for, values_of_groups
+from holdstrue.spark.discovering.side_stages import SideShape
+from holdstrue.spark.runner import sendable
 from holdstrue.typing import I64
 
 MOST_CONDITIONS = 1 << 20
@@ -59,6 +71,8 @@ class PatternJobs:
     table: LaneTable
     named: Mapping[int, Mapping[int, tuple[int, int]]]
     """By column the places of frequent values, with their lanes."""
+    values: Mapping[int, Sequence[Lanes]]
+    """By column with few values all of them."""
     options: DiscoveryOptions
     work: Work
     asked: int = field(default=0)
@@ -85,7 +99,7 @@ class PatternJobs:
         for start in range(0, len(cases), CASES):
             part = cases[start : start + CASES]
             lines = [(side, case[0], condition) for side, case in enumerate(part) for condition in by_case[case]]
-            summed = self._summed(part)
+            summed = self._summed(part, [self._rows_under(case[0], by_case[case]) for case in part])
             wanted = self._only(summed, lines, max(len(left) for left, _ in part))
             for side, condition, one in self._answers(part, wanted):
                 found[part[side], condition] = one
@@ -137,16 +151,8 @@ class PatternJobs:
         if not sets:
             return
         longest = max(map(len, sets))
-        written = []
-        for side, fixed in enumerate(sets):
-            own = [f"p{column}" for column in fixed] + ["-1"] * (longest - len(fixed))
-            fields = ", ".join([f"'side', {side}", *(f"'k{at}', {value}" for at, value in enumerate(own))])
-            named = " and ".join(f"p{column} >= 0" for column in fixed)
-            written.append(f"if({named}, named_struct({fields}), null)")
         places = [f"k{at}" for at in range(longest)]
-        # rows have few different values in all these columns together, as a rule: they are counted first
-        joint = self.placed().groupBy(*(f"p{column}" for column in self.named)).agg(F.count(F.lit(1)).alias("n"))
-        each = joint.selectExpr("n", f"inline(array({', '.join(written)}))").where("side is not null")
+        each = self._joint().selectExpr("n", _inlined(sets)).where("side is not null")
         counted = each.groupBy("side", *places).agg(F.sum("n").alias("n"))
         told = self.told(counted.where(f"n >= {max(2, self.options.support)}"), "rows of conditions")
         sides, rows = told.column("side").to_numpy(), told.column("n").to_numpy()
@@ -156,11 +162,14 @@ class PatternJobs:
 
     def rows_under(self, conditions: Iterable[Condition]) -> dict[Condition, int]:
         """How many rows satisfy some conditions. One job."""
-        return {condition: row["n"] for condition, row in self._rows(conditions, ["count(1) as n"]).items()}
+        return {condition: row["n"] for condition, row in self._rows(conditions, ["sum(n) as n"]).items()}
 
     def selections(self, patterns: list[Conditional]) -> dict[Condition, int]:
-        """Conditions of patterns that select the same rows have the same number. One job."""
-        digests = ["count(1) as n", "bit_xor(xxhash64(1, place)) as s0", "bit_xor(xxhash64(2, place)) as s1"]
+        """Conditions of patterns that select the same rows have the same number. One job.
+
+        They do where they select the same combinations of values of all columns that conditions may name.
+        """
+        digests = ["sum(n) as n", "bit_xor(d0) as s0", "bit_xor(d1) as s1"]
         told = self._rows({(one.columns, one.values) for one in patterns}, digests)
         numbers: dict[tuple[int, int, int], int] = {}
         return {
@@ -174,62 +183,89 @@ class PatternJobs:
         if not sides:
             return {}
         lines = [(sides.index(fixed), fixed, (fixed, values)) for fixed, values in wanted]
-        rows = self._conditions(sides).agg(*map(F.expr, asked))
         longest = max(map(len, sides))
-        rows = self._only(rows.selectExpr("*", "cast(pow(2, depth) as int) - 1 as mask"), lines, longest)
-        told = self.told(rows, "rows of conditions").to_pylist()
+        places = [f"k{at}" for at in range(longest)]
+        own = ", ".join(f"p{column}" for column in self.named)
+        digests = [f"xxhash64({salt}, {own}) as d{salt}" for salt in range(2)]
+        rows = self._joint().selectExpr("n", *digests, _inlined(sides)).where("side is not null")
+        masks = " ".join(f"when {side} then {(1 << len(fixed)) - 1}" for side, fixed in enumerate(sides))
+        counted = rows.groupBy("side", *places).agg(*map(F.expr, asked))
+        few = self._only(counted.withColumn("mask", F.expr(f"case side {masks} end")), lines, longest)
+        told = self.told(few, "rows of conditions").to_pylist()
         return {(sides[row["side"]], _values(row, len(sides[row["side"]]))): row for row in told}
 
-    def _conditions(self, sides: list[Columns]) -> Any:
-        """Rows by the values that they have in the columns of each side, where conditions may name all of them."""
-        longest = max(map(len, sides))
-        written = [
-            (fixed, [("depth", str(len(fixed))), *self.places(fixed, longest)]) for fixed in sides
-        ]  # fmt: skip
-        numbered = self.placed().withColumn("place", F.monotonically_increasing_id())
-        rows = numbered.selectExpr("place", written_sides(self.table, written)).where("side is not null")
-        known = " and ".join(f"(k{at} >= 0 or depth <= {at})" for at in range(longest))
-        return rows.where(known).groupBy("side", "depth", *(f"k{at}" for at in range(longest)))
+    def _joint(self) -> DataFrame:
+        """Rows counted by their values in all columns that conditions may name (`p0`, ..., `n`): few, as a rule."""
+        blocks = self.table.blocks
+        stage = JointValues(NamedValues(blocks.reader, self.named))
+        each = blocks.frame.mapInArrow(sendable(stage), stage.schema)
+        return each.groupBy(*(f"p{column}" for column in self.named)).agg(F.sum("n").alias("n"))
 
-    def placed(self) -> DataFrame:
-        """The lanes, and by column that conditions may name the place of its value, -1 for others."""
-        columns = []
-        for number, own in self.named.items():
-            a, b = self.table.group([number])
-            cases = " ".join(
-                f"when {a} = cast('{x}' as bigint) and {b} = cast('{y}' as bigint) then {at}"
-                for at, (x, y) in own.items()
-            )
-            columns.append(f"case {cases} else -1 end as p{number}")
-        return self.table.frame.selectExpr("*", *columns)
+    def under_conditions(
+        self, asked: Sequence[Shaped], opened: Sequence[OpenRows | None], part: int = 1, spares: list[int] | None = None
+    ) -> DataFrame:
+        """Left sides summed under conditions, a line for each condition of a task: see `ConditionSums`.
 
-    def places(self, left: Columns, longest: int) -> list[tuple[str, Sql]]:
-        """The places of a left side's values, as fields of a row that is written."""
-        named = [f"p{column}" if column in self.named else "-1" for column in left]
-        return [(f"k{at}", name) for at, name in enumerate([*named, *["-1"] * (longest - len(left))])]
+        `opened` are the rows that matter of each; `spares` are given where values of one target are counted, as in
+        `parts_for`.
+        """
+        table, blocks = self.table, self.table.blocks
+        lefts, shapes = tuple(left for left, _ in asked), tuple(shape for _, shape in asked)
+        parts = parts_for(table, asked, part, [0] * len(asked) if spares is None else spares)
+        values = NamedValues(blocks.reader, self.named)
+        written = ConditionedSides(
+            blocks.reader, shapes, table.codes.seed.keys, part, parts, values, lefts, tuple(opened)
+        )
+        summed = ConditionSums(lefts, shapes, frozenset(self.named), spares is not None)
+        sent = table.runner.messages([(blocks.frame, written)], parts)
+        return sent.mapInArrow(sendable(summed), summed.schema)
 
-    def _summed(self, cases: list[Case]) -> DataFrame:
-        """By case, columns with constants (`mask`) and their values (`k0`, ...): what is broken, and who speaks."""
-        table, longest = self.table, max(len(left) for left, _ in cases)
-        sides = []
-        for left, target in cases:
-            v, w = table.lanes[target]
-            sides.append((left, [("v", v), ("w", w or "0L"), *self.places(left, longest)]))
-        places = [f"k{at}" for at in range(longest)]
-        rows = self.placed().selectExpr(written_sides(table, sides)).where("side is not null and v is not null")
-        values = rows.groupBy("side", "a", "b", "v", "w", *places).agg(F.count(F.lit(1)).alias("c"))
-        best = "max_by(v, c) as v", "max_by(w, c) as w"
-        groups = values.groupBy("side", "a", "b", *places).agg(*map(F.expr, (*COUNTED, *best))).where("n > 1")
-        masks = ", ".join(str(mask) for mask in range(1 << longest))
-        every = groups.selectExpr("*", f"explode(array({masks})) as mask")
-        for at in range(longest):
-            every = every.where(f"(mask & {1 << at}) = 0 or k{at} >= 0")
-        chosen = [f"if((mask & {1 << at}) = 0, -1, k{at}) as k{at}" for at in range(longest)]
-        every = every.selectExpr("side", "mask", *chosen, "n", "most", "v", "w")
-        asked = (
-            "sum(n - most) as broken", "sum(n) as speaking", "count(1) as groups", "min(v) as v", "min(w) as w",
-        )  # fmt: skip
-        return every.groupBy("side", "mask", *places).agg(*map(F.expr, asked))
+    def lanes_by_digest(self, shape: SideShape, target: int, word: int) -> dict[int, Lanes]:
+        """By the digest that rows of a left side have in a word the value of a target with few values."""
+        reader, own = self.table.blocks.reader, self.values.get(target, ())
+        lanes = np.zeros((len(reader.names), len(own)), dtype=np.uint64)
+        for at, pair in enumerate(own):
+            for lane, value in zip(reader.numbers(target), pair, strict=False):
+                lanes[lane, at] = np.int64(value).view(np.uint64)
+        out = np.zeros((shape.words, len(own) + 1), dtype=np.uint64)
+        known = np.ones((len(reader.columns), len(own)), dtype=np.bool_)
+        none = np.empty(0, dtype=np.int64)
+        everywhere = (none, none, shape.shape[2], shape.shape[3])
+        side_rows.written(lanes, known, everywhere, self.table.codes.seed.keys, 1, 0, 0, out, 0)
+        return dict(zip(out[word, : len(own)].view(np.int64).tolist(), own, strict=True))
+
+    def _rows_under(self, left: Columns, conditions: Sequence[Condition]) -> OpenRows | None:
+        """The rows that some conditions on a left side select; None for all."""
+        tables: dict[Columns, I64] = {}
+        sizes = {column: max(own) + 1 for column, own in self.named.items()}
+        for fixed, values in conditions:
+            size = prod(sizes[column] for column in fixed)
+            if not fixed or size > MOST_OPEN:
+                return None
+            cell = 0
+            for column, value in zip(reversed(fixed), reversed(values), strict=True):
+                cell = cell * sizes[column] + value
+            tables.setdefault(fixed, np.zeros(size, dtype=np.int64))[cell] = 1
+        lines = (
+            (tuple(left.index(column) for column in fixed), tuple(sizes[column] for column in fixed), table)
+            for fixed, table in tables.items()
+        )
+        return OpenRows(0, tuple(lines))
+
+    def _summed(self, cases: list[Case], opened: Sequence[OpenRows | None] = ()) -> DataFrame:
+        """By case, columns with constants (`mask`) and their values (`k0`, ...): what is broken, and who speaks.
+
+        `opened` are the rows that are asked about of each; all, unless it is given.
+        """
+        spares = [values_of_groups(self.table, left, target) for left, target in cases]
+        lines = self.under_conditions(self._shaped(cases), opened or [None] * len(cases), spares=spares)
+        # of all tasks one at most has a digest
+        asked = "sum(x0) as broken", "sum(s0) as speaking", "sum(g0) as groups", "max_by(v0, v0 != 0) as v"
+        places = [f"k{at}" for at in range(max(len(left) for left, _ in cases))]
+        return lines.groupBy("side", "mask", *places).agg(*map(F.expr, asked))
+
+    def _shaped(self, cases: Sequence[Case]) -> list[Shaped]:
+        return [shaped_for(self.table, left, target) for left, target in cases]
 
     def _only(self, rows: DataFrame, lines: list[tuple[int, Columns, Condition]], longest: int) -> DataFrame:
         """Those of some sides and conditions, which are few."""
@@ -245,16 +281,29 @@ class PatternJobs:
         return rows.join(F.broadcast(few), ["side", "mask", *places], "left_semi")
 
     def _answers(self, cases: list[Case], summed: DataFrame) -> Iterator[tuple[int, Condition, PatternCounts]]:
+        shaped = self._shaped(cases)
+        lanes = [self.lanes_by_digest(shape, case[1], TOGETHER) for (_, shape), case in zip(shaped, cases, strict=True)]
         for row in self.told(summed, f"{len(cases)} FDs counted under conditions").to_pylist():
             left, _ = cases[row["side"]]
             fixed = tuple(column for at, column in enumerate(left) if row["mask"] >> at & 1)
             values = tuple(row[f"k{at}"] for at, _ in enumerate(left) if row["mask"] >> at & 1)
-            commonest = (row["v"], row["w"]) if fixed == left else None
+            commonest = lanes[row["side"]].get(row["v"]) if fixed == left else None
             yield row["side"], (fixed, values), PatternCounts(row["broken"], row["speaking"], row["groups"], commonest)
 
     def told(self, rows: DataFrame, what: str) -> pa.Table:
         self.asked += 1
         return collected(self.table.runner, rows, what, self.work)
+
+
+def _inlined(sets: Sequence[Columns]) -> Sql:
+    """Joint values written once for each set of columns that they all name: SQL of a generator."""
+    longest, written = max(map(len, sets)), []
+    for side, fixed in enumerate(sets):
+        own = [f"p{column}" for column in fixed] + ["-1"] * (longest - len(fixed))
+        fields = ", ".join([f"'side', {side}", *(f"'k{at}', {value}" for at, value in enumerate(own))])
+        named = " and ".join(f"p{column} >= 0" for column in fixed)
+        written.append(f"if({named}, named_struct({fields}), null)")
+    return f"inline(array({', '.join(written)}))"
 
 
 def _values(row: Mapping[str, Any], length: int) -> tuple[int, ...]:

@@ -1,23 +1,26 @@
 """Left sides looked at once for all their targets: under which conditions none of their groups breaks a dependency.
 
-Each row is written once for every left side. Its groups tell of each target whether two values meet there; sums over
-the groups under each choice of columns with constants tell what holds. The driver sees what holds, or is refuted.
+The groups of a left side tell of each target whether two values meet there; sums over the groups under each choice of
+columns with constants tell what holds. The driver sees what holds, or is refuted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from holdstrue.discovery.dependencies.patterns import Columns
-from holdstrue.spark.catalyst.lanes import Sql
+from holdstrue.kernels.side_rows import APART
 from holdstrue.spark.discovering.bounded_jobs import ANSWER, most_bytes
-from holdstrue.spark.discovering.left_side_jobs import SIDES, SideQuestion, Slots, written_sides
+from holdstrue.spark.discovering.left_side_jobs import SIDES, SideQuestion
 from holdstrue.spark.discovering.pattern_jobs import Condition, PatternCounts, PatternJobs
+from holdstrue.spark.discovering.refutations import Refutations
+from holdstrue.spark.discovering.side_jobs import Shaped
+from holdstrue.spark.discovering.side_stages import SideShape
 from holdstrue.typing import I64
 
 LINE = 64
@@ -37,31 +40,71 @@ class RefutedConditions:
     places: list[I64]
 
 
-def holding(jobs: PatternJobs, asked: Sequence[SideQuestion]) -> Iterator[tuple[SideQuestion, Holding]]:
-    """What holds of each left side, on all rows and under conditions. One job for every `SIDES` left sides."""
+def holding(
+    jobs: PatternJobs, refutations: Refutations, asked: Sequence[SideQuestion]
+) -> Iterator[tuple[SideQuestion, Holding]]:
+    """What holds of each left side, on all rows and under conditions that are open.
+
+    One job for every `SIDES` left sides, in which rows travel that some open condition selects.
+    """
     order = sorted(asked, key=lambda one: len(one.targets))
     least = max(2, jobs.options.support)
     for start in range(0, len(order), SIDES):
         part = order[start : start + SIDES]
-        slots = Slots.of(jobs.table, part)
-        some = [f"not x{at} and s{at} >= {least}" for at in range(len(slots.wide))]
-        wanted = _under_conditions(jobs, part, slots, 1).where(" or ".join(["mask = 0", *some]))
+        shaped, wide = _shaped(jobs, part), max(len(one.targets) for one in part)
+        some = [f"x{at} = 0 and s{at} >= {least}" for at in range(wide)]
+        wanted = _summed(jobs, refutations, part, 1).where(" or ".join(["mask = 0", *some]))
         found: list[Holding] = [
             {target: {((), ()): PatternCounts(0, 0, 0, None)} for target in one.targets} for one in part
+        ]
+        digests = [
+            [jobs.lanes_by_digest(shape, target, APART + at) for at, target in enumerate(one.targets)]
+            for one, (_, shape) in zip(part, shaped, strict=True)
         ]
         for row in jobs.told(wanted, f"{len(part)} left sides tested under conditions").to_pylist():
             left = part[row["side"]].columns
             condition = _condition(left, row)
-            for at, target in enumerate(slots.targets[row["side"]]):
+            for at, target in enumerate(part[row["side"]].targets):
                 if row["mask"] and (row[f"x{at}"] or row[f"s{at}"] < least):
                     continue
-                commonest = (row[f"v{at}"], row[f"w{at}"]) if condition[0] == left else None
-                one = PatternCounts(int(row[f"x{at}"]), row[f"s{at}"], row[f"g{at}"], commonest)
+                if row["mask"] and not refutations.is_open(left, target, *condition):
+                    # not all of its rows were sent
+                    continue
+                lanes = digests[row["side"]][at].get(row[f"v{at}"]) if condition[0] == left else None
+                one = PatternCounts(int(row[f"x{at}"] > 0), row[f"s{at}"], row[f"g{at}"], lanes)
                 found[row["side"]][target][condition] = one
+        for own, question in zip(found, part, strict=True):
+            for target in question.targets:
+                if refutations.is_broken(question.columns, target):
+                    own[target][(), ()] = PatternCounts(1, 0, 0, None)
         yield from zip(part, found, strict=True)
 
 
-def scouted(jobs: PatternJobs, asked: Sequence[SideQuestion], part: int) -> Iterator[RefutedConditions]:
+def _shaped(jobs: PatternJobs, asked: Sequence[SideQuestion]) -> list[Shaped]:
+    table, shaped = jobs.table, []
+    for one in asked:
+        shape = SideShape.of(table.blocks.reader, one.columns, [], one.targets, key=False)
+        counters = not all(table.never_null(target) for target in one.targets)
+        shaped.append((one.columns, replace(shape, counters=counters)))
+    return shaped
+
+
+def _summed(jobs: PatternJobs, refutations: Refutations, asked: Sequence[SideQuestion], part: int) -> DataFrame:
+    """By left side, columns with constants (`mask`) and their values (`k0`, ...) of each target: groups that break it
+    (`x0`, ...), rows with a partner (`s0`), their groups (`g0`), and a digest of the value (`v0`)."""
+    opened = [refutations.open_rows(one.columns, one.targets) for one in asked]
+    lines = jobs.under_conditions(_shaped(jobs, asked), opened, part)
+    places = [f"k{at}" for at in range(max(len(one.columns) for one in asked))]
+    wide = max(len(one.targets) for one in asked)
+    sums = [f"sum({x}{at}) as {x}{at}" for at in range(wide) for x in "xsg"]
+    # of all tasks one at most has a digest
+    best = [f"max_by(v{at}, v{at} != 0) as v{at}" for at in range(wide)]
+    return lines.groupBy("side", "mask", *places).agg(*map(F.expr, [*sums, *best]))
+
+
+def scouted(
+    jobs: PatternJobs, refutations: Refutations, asked: Sequence[SideQuestion], part: int
+) -> Iterator[RefutedConditions]:
     """What one of so many parts of all groups refutes. One job for as many left sides as the driver may be told of."""
     most, start = most_bytes(jobs.table.runner, ANSWER), 0
     while start < len(asked):
@@ -69,15 +112,16 @@ def scouted(jobs: PatternJobs, asked: Sequence[SideQuestion], part: int) -> Iter
         while end < len(asked) and end - start < SIDES and (end == start or size < most):
             size += LINE * int(np.prod([len(jobs.named.get(column, ())) + 1 for column in asked[end].columns]))
             end += 1
-        yield from _scouted(jobs, asked[start:end], part)
+        yield from _scouted(jobs, refutations, asked[start:end], part)
         start = end
 
 
-def _scouted(jobs: PatternJobs, asked: Sequence[SideQuestion], part: int) -> Iterator[RefutedConditions]:
-    slots = Slots.of(jobs.table, asked)
-    longest = max(len(one.columns) for one in asked)
-    broken = [f"if(x{at}, {1 << at}L, 0L)" for at in range(len(slots.wide))]
-    lines = _under_conditions(jobs, asked, slots, part)
+def _scouted(
+    jobs: PatternJobs, refutations: Refutations, asked: Sequence[SideQuestion], part: int
+) -> Iterator[RefutedConditions]:
+    longest, wide = max(len(one.columns) for one in asked), max(len(one.targets) for one in asked)
+    broken = [f"if(x{at} > 0, {1 << at}L, 0L)" for at in range(wide)]
+    lines = _summed(jobs, refutations, asked, part)
     lines = lines.selectExpr("side", "mask", *(f"k{at}" for at in range(longest)), f"{' | '.join(broken)} as broken")
     told = jobs.told(lines.where("broken != 0"), f"{len(asked)} left sides tried in a part of their groups")
     sides, masks, bits, *places = (
@@ -88,7 +132,7 @@ def _scouted(jobs: PatternJobs, asked: Sequence[SideQuestion], part: int) -> Ite
         here = (sides == side) & (masks == mask)
         fixed = tuple(column for at, column in enumerate(left) if mask >> at & 1)
         own = [places[at].astype(np.int64) for at in range(len(left)) if mask >> at & 1]
-        for at, target in enumerate(slots.targets[side]):
+        for at, target in enumerate(asked[side].targets):
             chosen = here & (bits >> at & 1).astype(np.bool_)
             if chosen.any():
                 yield RefutedConditions(left, target, fixed, [one[chosen] for one in own])
@@ -97,36 +141,3 @@ def _scouted(jobs: PatternJobs, asked: Sequence[SideQuestion], part: int) -> Ite
 def _condition(left: Columns, row: dict[str, int]) -> Condition:
     named = [at for at in range(len(left)) if row["mask"] >> at & 1]
     return tuple(left[at] for at in named), tuple(row[f"k{at}"] for at in named)
-
-
-def _under_conditions(jobs: PatternJobs, asked: Sequence[SideQuestion], slots: Slots, part: int) -> DataFrame:
-    """By left side, columns with constants (`mask`) and their values (`k0`, ...) of each target: whether it is broken
-    (`x0`, ...), rows with a partner (`s0`), their groups (`g0`) and the least value in the lanes (`v0`, `w0`)."""
-    table, longest = jobs.table, max(len(one.columns) for one in asked)
-    places = [f"k{at}" for at in range(longest)]
-    sides = [
-        (one.columns, [*slots.fields(table, number), *jobs.places(one.columns, longest)])
-        for number, one in enumerate(asked)
-    ]
-    rows = jobs.placed().selectExpr(written_sides(table, sides, part)).where("side is not null")
-    kept = [f"{how}({x}) as {name}_{x}" for x in slots.names for how, name in (("min", "least"), ("max", "most"))]
-    many = range(len(slots.wide))
-    kept += [f"count(v{at}) as n{at}" for at in many]
-    groups = rows.groupBy("side", "a", "b", *places).agg(*map(F.expr, kept))
-    groups = groups.where(" or ".join(f"n{at} > 1" for at in many))
-    every = groups.selectExpr("*", f"explode(array({', '.join(map(str, range(1 << longest)))})) as mask")
-    every = every.where(" and ".join(f"((mask & {1 << at}) = 0 or k{at} >= 0)" for at in range(longest)) or "true")
-    chosen = [f"if((mask & {1 << at}) = 0, -1, k{at}) as k{at}" for at in range(longest)]
-    said: list[Sql] = []
-    for at in many:
-        least = f"if(n{at} > 1, least_{{}}, null)"
-        said += [
-            f"bool_or(n{at} > 1 and {slots.unlike(at)}) as x{at}",
-            f"sum(if(n{at} > 1, n{at}, 0L)) as s{at}",
-            f"sum(if(n{at} > 1, 1L, 0L)) as g{at}",
-            f"min({least.format(f'v{at}')}) as v{at}",
-            f"coalesce(min({least.format(f'w{at}')}), 0L) as w{at}" if slots.wide[at] else f"0L as w{at}",
-        ]
-    kept_names = [f"{name}_{x}" for x in slots.names for name in ("least", "most")] + [f"n{at}" for at in many]
-    every = every.selectExpr("side", "mask", *chosen, *kept_names)
-    return every.groupBy("side", "mask", *places).agg(*map(F.expr, said))

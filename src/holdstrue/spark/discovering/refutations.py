@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from math import prod
 
 import numpy as np
 
@@ -16,8 +17,12 @@ from holdstrue.discovery.dependencies.patterns import Columns
 from holdstrue.discovery.dependencies.validation import Partitions, Validator
 from holdstrue.discovery.work import Work
 from holdstrue.kernels import patterns as kernels
+from holdstrue.spark.discovering.condition_stages import OpenRows
 from holdstrue.spark.discovering.lane_table import LaneTable
 from holdstrue.typing import I32, I64, Mask
+
+MOST_OPEN = 1 << 13
+"""Conditions on the same columns of which tasks are told one by one whether they are open. Chosen, not tuned."""
 
 
 class FrequentConditions:
@@ -40,6 +45,10 @@ class FrequentConditions:
     def __contains__(self, fixed: Columns) -> bool:
         return fixed in self._known
 
+    def size(self, column: int) -> int:
+        """How many values conditions may name in a column, at most."""
+        return self._sizes[column]
+
     def many(self, fixed: Columns) -> int:
         """How many conditions name these columns."""
         return int(self._known[fixed].size)
@@ -51,6 +60,14 @@ class FrequentConditions:
             return np.full(keys.size, -1, dtype=np.int64)
         at = np.minimum(np.searchsorted(known, keys), known.size - 1)
         found: I64 = np.where(known[at] == keys, at, -1)
+        return found
+
+    def values(self, fixed: Columns) -> list[I64]:
+        """By column the places of the values of all conditions with these columns, in the order of their numbers."""
+        keys, found = self._known[fixed], []
+        for column in fixed:
+            found.append(keys % self._sizes[column])
+            keys = keys // self._sizes[column]
         return found
 
     def _keys(self, fixed: Columns, places: Sequence[I64]) -> I64:
@@ -121,6 +138,48 @@ class Refutations:
         numbers = self._frequent.numbers(fixed, places)
         seen = self._refuted.setdefault((left, target, fixed), np.zeros(self._frequent.many(fixed), dtype=np.bool_))
         seen[numbers[numbers >= 0]] = True
+
+    def imply(self, left: Columns, target: int, fixed: Columns, parts: Columns, held: set[tuple[int, ...]]) -> None:
+        """Nobody asks under conditions that name the values of one that holds, in these columns of theirs."""
+        if fixed not in self._frequent or not held or not self._frequent.many(fixed):
+            return
+        values = self._frequent.values(fixed)
+        lines = np.stack([values[fixed.index(column)] for column in parts], axis=1)
+        found = np.array([tuple(line) in held for line in lines.tolist()], dtype=np.bool_)
+        seen = self._refuted.setdefault((left, target, fixed), np.zeros(found.size, dtype=np.bool_))
+        seen |= found
+
+    def is_open(self, left: Columns, target: int, fixed: Columns, values: tuple[int, ...]) -> bool:
+        """Whether a dependency may hold under a condition; of one that too few rows satisfy nobody knows."""
+        if fixed not in self._frequent:
+            return True
+        [number] = self._frequent.numbers(fixed, [np.array([one], dtype=np.int64) for one in values]).tolist()
+        seen = self._refuted.get((left, target, fixed))
+        return number >= 0 and not (seen is not None and seen[number])
+
+    def is_broken(self, left: Columns, target: int) -> bool:
+        """Whether some rows break a dependency where nothing is asked of them."""
+        return (left, target) in self._broken
+
+    def open_rows(self, left: Columns, targets: Sequence[int]) -> OpenRows | None:
+        """Which rows matter for a left side and targets: those that some open condition selects; None for all."""
+        everywhere = sum(1 << at for at, target in enumerate(targets) if not self.is_broken(left, target))
+        tables = []
+        for fixed in self.conditions(left):
+            sizes = [self._frequent.size(column) for column in fixed]
+            if fixed not in self._frequent or prod(sizes) > MOST_OPEN:
+                return None
+            table = np.zeros(prod(sizes), dtype=np.int64)
+            values = self._frequent.values(fixed)
+            cells = np.zeros(self._frequent.many(fixed), dtype=np.int64)
+            for own, size in zip(reversed(values), reversed(sizes), strict=True):
+                cells = cells * size + own
+            for at, target in enumerate(targets):
+                seen = self._refuted.get((left, target, fixed))
+                table[cells if seen is None else cells[~seen]] |= 1 << at
+            if table.any():
+                tables.append((tuple(left.index(column) for column in fixed), tuple(sizes), table))
+        return OpenRows(everywhere, tuple(tables))
 
     def open(self, left: Columns, target: int) -> bool:
         """Whether a dependency may hold, everywhere or under some condition."""
