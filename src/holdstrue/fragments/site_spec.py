@@ -22,7 +22,7 @@ SHAPE = 4
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedOfRows:
     """What a CFD asks of rows at a site."""
 
     tests: tuple[tuple[str, Condition], ...]
@@ -70,18 +70,18 @@ class SiteSpec:
         return answerable(self.schema.names, self.cfds)
 
     @cached_property
-    def asked(self) -> dict[int, Asked]:
+    def asked(self) -> dict[int, AskedOfRows]:
         """By CFD what it asks of rows, as far as the site can answer."""
         return {cfd.number: self._asked(cfd) for cfd in self.cfds}
 
-    def _asked(self, cfd: NormalCFD) -> Asked:
+    def _asked(self, cfd: NormalCFD) -> AskedOfRows:
         own, names = self.held, frozenset[str]()
         tests = tuple((text, guard) for attr, text, guard in cfd.tests if attr in own)
         if cfd.unwanted is not None:
             tests += (cfd.unwanted,) if cfd.b in own else ()
         elif not self.nulls_equal:
             names = frozenset(attr for attr in (*cfd.x, cfd.b) if attr in own and not attr.startswith(GUARD))
-        return Asked(tests, names)
+        return AskedOfRows(tests, names)
 
     def kept(self, rows: pa.Table) -> pa.Table:
         """The columns that are kept, in their types."""

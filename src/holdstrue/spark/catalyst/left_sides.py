@@ -25,7 +25,7 @@ Value = tuple[int, int | None]
 
 
 @dataclass(frozen=True)
-class LeftSide:
+class SharedLeftSide:
     """The FDs of a table with one left side."""
 
     tables: Tables
@@ -42,7 +42,7 @@ class LeftSide:
     @staticmethod
     def all_of(
         tables: Tables, table: str, checks: Mapping[int, GroupCheck], sample: SampledLanes, most: int, looked_up: int
-    ) -> list[LeftSide]:
+    ) -> list[SharedLeftSide]:
         """Plain FDs by left side; left out are those of which too many values violate.
 
         Complexity: O(s log s) an FD, for s sampled rows.
@@ -62,7 +62,7 @@ class LeftSide:
                     valued[n] = own[n], values
                     left -= len(values)
             if steady or valued:
-                found.append(LeftSide(tables, table, steady, valued, most, looked_up))
+                found.append(SharedLeftSide(tables, table, steady, valued, most, looked_up))
         return found
 
     @property

@@ -18,7 +18,7 @@ from holdstrue.spark.catalyst.implied import set_apart
 from holdstrue.spark.catalyst.joint import JointGroupings, is_plain, lanes_of
 from holdstrue.spark.catalyst.keyed import Keyed
 from holdstrue.spark.catalyst.lanes import Inexpressible
-from holdstrue.spark.catalyst.left_sides import LeftSide
+from holdstrue.spark.catalyst.left_sides import SharedLeftSide
 from holdstrue.spark.catalyst.naming import MOST_NAMED, Naming, groups_for, shares_of, violations_among
 from holdstrue.spark.catalyst.pairing import Pairing
 from holdstrue.spark.catalyst.references import Referring
@@ -157,7 +157,7 @@ class Native:
             said = f"pairs of FDs, in {len(joint.bundles)} grouping{'s'[: len(joint.bundles) != 1]}"
             self.passes.append(Pass(said, (table,) * len(joint.bundles), joint.shuffles))
         left = {n: check for n, check in checks.items() if not any(n in bundle for bundle in joint.bundles)}
-        sides = LeftSide.all_of(self.tables, table, left, sample, most, LOOKED_UP)
+        sides = SharedLeftSide.all_of(self.tables, table, left, sample, most, LOOKED_UP)
         for side in sides:
             found, others = side.run()
             counted, seen = counted | found, seen | others

@@ -18,7 +18,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from holdstrue.kernels import side_rows
 from holdstrue.kernels.side_rows import APART, COUNT, GAPS, PLACE, TOGETHER
-from holdstrue.spark.discovering.packed_lanes import Block, BlockReader
+from holdstrue.spark.discovering.packed_lanes import BlockReader, LaneBlock
 from holdstrue.spark.discovering.side_stages import SideShape, WrittenSides
 from holdstrue.spark.discovering.waiting_rows import Join, cells_for, segments
 from holdstrue.typing import I32, I64, U64, Mask
@@ -49,7 +49,7 @@ class NamedValues:
             found[column] = lanes[order, 0], lanes[order, 1], np.array(list(own), dtype=np.int32)[order]
         return found
 
-    def places(self, block: Block, column: int) -> I64:
+    def places(self, block: LaneBlock, column: int) -> I64:
         """By row one more than the place of its value; 0 where it has none that may be named."""
         first, second, places = self._sorted[column]
         numbers = self.reader.numbers(column)
@@ -155,7 +155,7 @@ class ConditionedSides(WrittenSides):
         """Groups become one row each where only that matters which right sides are broken."""
         return partial(_merged, targets=side.apart) if side.apart else side_rows.joined
 
-    def mark(self, block: Block, number: int, rows: U64) -> int:
+    def mark(self, block: LaneBlock, number: int, rows: U64) -> int:
         """The constants in the place of where a row is; rows that matter come first, and are counted."""
         chosen = rows[PLACE].astype(np.int64) - block.first
         places = []

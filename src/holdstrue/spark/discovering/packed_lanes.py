@@ -56,7 +56,7 @@ class PackedLanes:
 
 
 @dataclass(frozen=True)
-class Block:
+class LaneBlock:
     """Some rows: their lanes, a line each, and by column which rows know it."""
 
     first: int
@@ -82,7 +82,7 @@ class BlockReader:
         """All lanes in their order."""
         return [lane for own in self.columns for lane in own if lane is not None]
 
-    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
+    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[LaneBlock]:
         """The blocks of some batches."""
         schema = pa.schema([(name, pa.int64()) for name in self.names])
         places = {name: at for at, name in enumerate(self.names)}
@@ -97,7 +97,7 @@ class BlockReader:
                     own = rows.column(places[name])
                     if own.null_count:
                         known[number] = own.is_valid().to_numpy(zero_copy_only=False)
-                yield Block(first, lanes, known)
+                yield LaneBlock(first, lanes, known)
 
     def numbers(self, column: int) -> list[int]:
         """The lanes of a column, by number."""
@@ -150,7 +150,7 @@ def _spread(words: U64) -> U64:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def rows_of(reader: BlockReader, block: Block, chosen: I64) -> pa.RecordBatch:
+def rows_of(reader: BlockReader, block: LaneBlock, chosen: I64) -> pa.RecordBatch:
     """Some rows of a block as lanes, which are NULL where the column is, and their places."""
     arrays = []
     for number, own in enumerate(reader.columns):

@@ -18,7 +18,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from holdstrue.kernels import side_rows, side_weights
 from holdstrue.kernels.side_rows import APART, GAPS, PLACE, TOGETHER, Shape
 from holdstrue.shards.wire import Message, send
-from holdstrue.spark.discovering.packed_lanes import Block, BlockReader
+from holdstrue.spark.discovering.packed_lanes import BlockReader, LaneBlock
 from holdstrue.spark.discovering.waiting_rows import Join, WaitingRows, cells_for, segments
 from holdstrue.typing import I64, U64
 
@@ -91,7 +91,7 @@ class WrittenSides:
         """How rows of a left side become fewer."""
         return None if side.key else side_rows.joined
 
-    def mark(self, block: Block, number: int, rows: U64) -> int:
+    def mark(self, block: LaneBlock, number: int, rows: U64) -> int:
         """Say more of rows that were just written, whose places are known; how many of them are kept."""
         return rows.shape[1]
 
