@@ -76,7 +76,7 @@ _OWN_SIGN = r"[9@/:#\\=+|;<>{}\[\]_&*%$€£]"
 _UNIT = rf"^9\s*{_LETTER}{{2}}[^0-9]*$|^9\s*[%$€£°][\w]*$|^[$€£]\s*9$"
 
 
-class Oddity(NamedTuple):
+class Odd(NamedTuple):
     """What is said of a value."""
 
     proposed: str | None
@@ -96,7 +96,7 @@ def shape_votes(cells: CodedCells, column: int, odd: set[int]) -> Iterator[FormV
     values = cells.distinct[column]
     numbers = numbers_as_one(values)
     plain, words = Shapes.of(numbers, own), Shapes.of(words_as_one(numbers), own)
-    said: dict[int, Oddity] = {}
+    said: dict[int, Odd] = {}
     for found in (
         _units(plain, values),
         _off(plain, words, values, own),
@@ -174,7 +174,7 @@ class Shapes:
         return found
 
 
-def _off(plain: Shapes, words: Shapes, values: pa.Array, own: I64) -> dict[int, Oddity]:
+def _off(plain: Shapes, words: Shapes, values: pa.Array, own: I64) -> dict[int, Odd]:
     """Values of shapes that are not among the few that a column has."""
     off = _off_plain(plain, words) if _of_few(plain) else None
     shapes = plain
@@ -185,9 +185,7 @@ def _off(plain: Shapes, words: Shapes, values: pa.Array, own: I64) -> dict[int, 
         shapes = Shapes.of(numbers_as_one(numbered), own)
         off = _off_words(shapes) if _of_few(shapes) else None
     at = {code: (off or {})[int(shapes.by_code[code])] for code in shapes.codes(list(off or ()))}
-    return {
-        code: Oddity(_filled(shapes.texts, shape, values[code].as_py()), OFF, "shape") for code, shape in at.items()
-    }
+    return {code: Odd(_filled(shapes.texts, shape, values[code].as_py()), OFF, "shape") for code, shape in at.items()}
 
 
 def _of_few(shapes: Shapes) -> bool:
@@ -242,7 +240,7 @@ def _rare_forms(shapes: Shapes) -> list[int]:
     return found
 
 
-def _units(plain: Shapes, values: pa.Array) -> dict[int, Oddity]:
+def _units(plain: Shapes, values: pa.Array) -> dict[int, Odd]:
     """Numbers with a unit among plain numbers."""
     if "9" not in plain.texts:
         return {}
@@ -251,15 +249,13 @@ def _units(plain: Shapes, values: pa.Array) -> dict[int, Oddity]:
     shares = plain.counts / plain.known
     if not units or shares[units].sum() > MOST_UNITS or shares[number] < 1 - MOST_UNITS - FEW:
         return {}
-    return {
-        code: Oddity(_filled(plain.texts, number, values[code].as_py()), OFF, "shape") for code in plain.codes(units)
-    }
+    return {code: Odd(_filled(plain.texts, number, values[code].as_py()), OFF, "shape") for code in plain.codes(units)}
 
 
-def _widths(words: Shapes, values: pa.Array, own: I64) -> dict[int, Oddity]:
+def _widths(words: Shapes, values: pa.Array, own: I64) -> dict[int, Odd]:
     """Codes that have more or fewer digits than the others of their form, where these are filled up with zeros."""
     zeros = pc.match_substring_regex(values, r"(^|[^0-9.,])0[0-9]").to_numpy(zero_copy_only=False)
-    found: dict[int, Oddity] = {}
+    found: dict[int, Odd] = {}
     distinct = np.count_nonzero(own) > (1 - FEW) * own.sum()
     for form in words.main.tolist():
         codes = np.flatnonzero((words.by_code == form) & (own > 0))
@@ -280,7 +276,7 @@ def _widths(words: Shapes, values: pa.Array, own: I64) -> dict[int, Oddity]:
                 likely = _padded(values[code].as_py(), width)
                 # where all are different, another one has that value
                 if not distinct or likely is None or not pc.index(values, likely).as_py() >= 0:
-                    found[code] = Oddity(likely, OFF, "shape")
+                    found[code] = Odd(likely, OFF, "shape")
     return found
 
 
@@ -296,7 +292,7 @@ def _padded(text: str, width: int) -> str | None:
     return text.replace(numbers[0], numbers[0].zfill(width))
 
 
-def _same_letters(values: pa.Array, own: I64) -> dict[int, Oddity]:
+def _same_letters(values: pa.Array, own: I64) -> dict[int, Odd]:
     """Values that differ from one that comes far more often in case and signs alone, or by turning round a comma."""
     if own.max() < SEVERAL:
         return {}
@@ -313,7 +309,7 @@ def _same_letters(values: pa.Array, own: I64) -> dict[int, Oddity]:
     texts = pc.match_substring_regex(values, r"\pL").to_numpy(zero_copy_only=False)
     order = np.argsort(own, kind="stable")[::-1]
     rare = (own > 0) & (own <= max(3, RARE * int(own.sum()))) & texts
-    found: dict[int, Oddity] = {}
+    found: dict[int, Odd] = {}
     for key in keys:
         of = key.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
         best = np.full(int(of.max(initial=-1)) + 2, -1, dtype=np.int64)
@@ -323,13 +319,13 @@ def _same_letters(values: pa.Array, own: I64) -> dict[int, Oddity]:
         other = best[of]
         often = own[other] >= np.where(own == 1, SEVERAL, OFTEN * own)
         for code in np.flatnonzero(rare & (of >= 0) & often).tolist():
-            found.setdefault(code, Oddity(values[int(other[code])].as_py(), OFF, "letters"))
+            found.setdefault(code, Odd(values[int(other[code])].as_py(), OFF, "letters"))
     return found
 
 
-def _spelt(plain: Shapes, values: pa.Array) -> dict[int, Oddity]:
+def _spelt(plain: Shapes, values: pa.Array) -> dict[int, Odd]:
     """Spellings of common shapes, and of texts that come several times."""
-    found: dict[int, Oddity] = {}
+    found: dict[int, Odd] = {}
     common = np.flatnonzero(plain.counts >= max(10, COMMON * plain.known))
     several, once = np.flatnonzero(plain.counts >= SEVERAL), np.flatnonzero(plain.counts == 1)
     for rare, others, times in ((plain.rare, common, TIMES), (once, several, SEVERAL)):
@@ -341,7 +337,7 @@ def _spelt(plain: Shapes, values: pa.Array) -> dict[int, Oddity]:
         if share >= MOST_SPELLED and not (rare is once and _alike(plain, several)):
             for code in plain.codes(list(spelt)):
                 likely = _filled(plain.texts, spelt[int(plain.by_code[code])], values[code].as_py())
-                found.setdefault(code, Oddity(likely, SPELLING + 3 * share, "spelling"))
+                found.setdefault(code, Odd(likely, SPELLING + 3 * share, "spelling"))
     return found
 
 
