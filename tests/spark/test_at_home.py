@@ -48,8 +48,12 @@ def test_what_is_no_data_frame_is_refused(data: Any) -> None:
 def test_frames_that_spark_cannot_check_are_refused(spark: SparkSession) -> None:
     with pytest.raises(DataError, match="no last row"):
         hs.check(spark.readStream.format("rate").load(), "key(value)")
+    # sessions of the command line tell capitals apart
+    before = str(spark.conf.get("spark.sql.caseSensitive"))
+    spark.conf.set("spark.sql.caseSensitive", "false")
     with pytest.raises(DataError, match="but for capitals"):
         hs.check(spark.range(3).selectExpr("id", "id as zip", "id as ZIP"), "key(zip)")
+    spark.conf.set("spark.sql.caseSensitive", before)
     with pytest.raises(HoldstrueError, match="tasks is '2'"):
         hs.check(spark.range(3), "key(id)", tasks="2")  # type: ignore[arg-type]
 

@@ -50,14 +50,8 @@ def resolved(
 def _operations(
     runner: SparkRunner, table: str, frame: DataFrame, changes: Any, op_column: str | None
 ) -> DataFrame:  # fmt: skip
-    given = named_frames(changes, runner.spark)
-    if isinstance(given, pa.Table):
-        given = runner.spark.createDataFrame(given)
-    if not isinstance(given, DataFrame) and not hasattr(given, "sparkSession"):
-        raise ChangeError(
-            f"changes of table {table!r} are given as {type(given).__name__}, and its rows are on Spark",
-            hint="give a data frame, the name of a table, a query or an Arrow table",
-        )
+    arrow = isinstance(changes, pa.Table)
+    given = runner.spark.createDataFrame(changes) if arrow else named_frames(changes, runner.spark)
     for name in [*frame.columns, *([op_column] if op_column else [])]:
         if name not in given.columns:
             raise ChangeError(f"the changes have no column {name!r}", hint="rows of a batch are whole")
