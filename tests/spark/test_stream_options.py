@@ -64,6 +64,11 @@ def came(spark: SparkSession, letters: Path) -> Any:
     return kept.select("batch", "table", "reason", F.from_json("row", schema).alias("row")).select("*", "row.*")
 
 
+def shown(rows: Any) -> Any:
+    """The rows; Connect hands no times of day over."""
+    return (rows.withColumn("t", F.col("t").cast("string")) if "t" in rows.columns else rows).collect()
+
+
 def test_dead_letters_of_any_columns_are_one_table(spark: SparkSession, tmp_path: Path) -> None:
     """Batches that differ in columns and types stand side by side, and each comes back as it was."""
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
@@ -89,7 +94,7 @@ def test_dead_letters_of_any_columns_are_one_table(spark: SparkSession, tmp_path
             [said, *_] = one.collect()
             assert (said["table"], said["reason"], said["hint"]) == ("data", "does not fit", "mend it")
             back = one.select(F.from_json("row", said["schema"]).alias("row")).select("row.*")
-            assert back.collect() == batches[name].collect()
+            assert shown(back) == shown(batches[name])
     finally:
         spark.conf.set("spark.sql.session.timeZone", zone)
 

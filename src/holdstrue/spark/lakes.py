@@ -30,9 +30,15 @@ def lake_frame(spark: SparkSession, table: LakeTable) -> DataFrame:
     """The rows that a table has now."""
     place = table.path if table.metadata is None else table.metadata
     try:
-        return spark.read.format(table.format).load(f"file:{Path(place).absolute()}")
+        return _looked_up(spark.read.format(table.format).load(f"file:{Path(place).absolute()}"))
     except (PySparkException, Py4JError):  # a source that is not there is an error of Java
         return _live_files(spark, table)
+
+
+def _looked_up(frame: DataFrame) -> DataFrame:
+    """A frame that can be read: through Connect a source is looked for only when something is asked of it."""
+    frame.schema  # noqa: B018
+    return frame
 
 
 def _live_files(spark: SparkSession, table: LakeTable) -> DataFrame:
@@ -46,7 +52,7 @@ def _live_files(spark: SparkSession, table: LakeTable) -> DataFrame:
                 raise _refused(table, f"the file {file} of it does not say its {name} in its path")
     reader = spark.read.schema(schema).option("basePath", f"file:{Path(table.path).absolute()}")
     try:
-        return reader.parquet(*(f"file:{_literal(file)}" for file in files))
+        return _looked_up(reader.parquet(*(f"file:{_literal(file)}" for file in files)))
     except PySparkException as error:
         raise _refused(table, str(error).splitlines()[0]) from error
 

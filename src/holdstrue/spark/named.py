@@ -19,7 +19,7 @@ def named_frames(data: Any, spark: SparkSession | None = None) -> Any:
     if isinstance(data, Mapping):
         return {table: named_frames(own, spark) for table, own in data.items()}
     if isinstance(data, DataFrame):
-        if data.isStreaming:
+        if _streams(data):
             raise DataError(
                 "a streaming data frame has no last row",
                 hint="follow it with monitor.stream, or read the same with spark.read",
@@ -43,3 +43,11 @@ def named_frames(data: Any, spark: SparkSession | None = None) -> Any:
             f"Spark cannot read {data!r}: {said}", hint="give a table of its catalog, a query or a data frame"
         ) from error
     return frame
+
+
+def _streams(frame: DataFrame) -> bool:
+    """Whether a frame is a stream; through Connect one that cannot be read does not tell, and is told of when it is."""
+    try:
+        return frame.isStreaming
+    except PySparkException:
+        return False
