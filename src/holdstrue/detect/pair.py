@@ -42,15 +42,15 @@ NOTHING = nothing(2)
 
 
 @dataclass(frozen=True)
-class RowVersions:
+class TwinnedRows:
     """Rows and their versions in the other image of the table, -1 where there is none."""
 
     slots: I32
     twins: I32
 
-    def at(self, places: I64) -> RowVersions:
+    def at(self, places: I64) -> TwinnedRows:
         """Some of the rows."""
-        return self if places.size == self.slots.size else RowVersions(self.slots[places], self.twins[places])
+        return self if places.size == self.slots.size else TwinnedRows(self.slots[places], self.twins[places])
 
 
 @dataclass(frozen=True)
@@ -147,9 +147,9 @@ class PairDetector(Detector):
         self.rows, self.pairs = self._totals.tolist()
         return Outcome(added, removed, added_list, removed_list)
 
-    def _concerned(self, batch: Batch) -> tuple[RowVersions, RowVersions]:
+    def _concerned(self, batch: Batch) -> tuple[TwinnedRows, TwinnedRows]:
         """The old rows of a batch that were in a violation, and the new ones that may be in one."""
-        old, new = RowVersions(batch.old, batch.old_twin), RowVersions(batch.new, batch.new_twin)
+        old, new = TwinnedRows(batch.old, batch.old_twin), TwinnedRows(batch.new, batch.new_twin)
         if batch.old.size:
             old = old.at(np.flatnonzero(self._degree[batch.old]))
         suspects = self._set.suspects(self._number, batch)
