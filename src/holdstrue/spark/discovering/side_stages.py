@@ -112,6 +112,15 @@ class WrittenSides:
         yield from waiting.rest()
 
 
+def _by_side(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, U64]]:
+    """All rows of each left side, one side after the other, whose parts are let go of then."""
+    found: dict[int, list[U64]] = {}
+    for number, rows in segments(batches):
+        found.setdefault(number, []).append(rows)
+    for number in sorted(found):
+        yield number, np.ascontiguousarray(np.concatenate(found.pop(number), axis=1))
+
+
 @dataclass(frozen=True)
 class TalliedSides:
     """The stage that counts the groups of left sides."""
@@ -120,13 +129,7 @@ class TalliedSides:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Messages in, a line for each left side out."""
-        found: dict[int, list[U64]] = {}
-        for number, rows in segments(batches):
-            found.setdefault(number, []).append(rows)
-        lines = []
-        for number in sorted(found):
-            rows = np.concatenate(found.pop(number), axis=1)
-            lines.append((number, *self._line(self.sides[number], np.ascontiguousarray(rows))))
+        lines = [(number, *self._line(self.sides[number], rows)) for number, rows in _by_side(batches)]
         if lines:
             columns = zip(*lines, strict=True)
             arrays = [pa.array(own, type_) for own, type_ in zip(columns, _ARROW, strict=True)]
@@ -167,18 +170,15 @@ class WeighedSides:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Messages in, a line for each left side out."""
-        found: dict[int, list[U64]] = {}
-        for number, rows in segments(batches):
-            found.setdefault(number, []).append(rows)
         lines = []
-        for number in sorted(found):
-            rows = np.ascontiguousarray(np.concatenate(found.pop(number), axis=1))
+        for number, rows in _by_side(batches):
             size = side_rows.joined(rows, rows.shape[1], cells_for(rows.shape[1]))
-            rows = np.ascontiguousarray(rows[:, :size])
+            joined = np.ascontiguousarray(rows[:, :size])
+            del rows  # not both at once
             groups, firsts = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32)
-            made = side_rows.grouped(rows, cells_for(size), groups, firsts)
+            made = side_rows.grouped(joined, cells_for(size), groups, firsts)
             facts: I64 = np.zeros(4, dtype=np.int64)
-            side_weights.weighed(rows, groups, made, self.keys[number], facts)
+            side_weights.weighed(joined, groups, made, self.keys[number], facts)
             lines.append((number, *facts.tolist()))
         if lines:
             arrays = [pa.array(own, pa.int64()) for own in zip(*lines, strict=True)]
