@@ -2,9 +2,9 @@
 
 Fetch and Fetch+ are the paper's (`index/pair_chains.py`, our reading of Algorithms 1 to 3), IEJoin is DuckDB's, of
 new rows with old ones both ways and of new ones with each other. FACET cannot be had: in its place stands what it has
-to do as well, a check of the whole table from scratch. A batch is what `Monitor.apply` takes for all of it, reading and keeping
-included. CPU seconds of all threads, equal counts. Published on other tables, 300,000 rows and 20% more: Fetch 4 s
-where IEJoin takes 88 to 397 s and FACET 15 to 81 s.
+to do as well, a check of the whole table from scratch. A batch is what `Monitor.apply` takes for all of it, reading
+and keeping included. CPU seconds of all threads, equal counts. Published on other tables, 300,000 rows and 20% more:
+Fetch 4 s where IEJoin takes 88 to 397 s and FACET 15 to 81 s.
 """
 
 from __future__ import annotations
