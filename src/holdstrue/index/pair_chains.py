@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from holdstrue.index.protocol import Codes, Slots
+from holdstrue.kernels.stretches import take_stretches
 from holdstrue.operators import BELOW, EQUAL, Op
 from holdstrue.typing import I64
 
@@ -415,9 +416,8 @@ def _expand(low: I64, high: I64, rows: Slots, equ: dict[int, array[int]]) -> Ite
         done = ends[start - 1] if start else 0
         stop = max(start + 1, int(np.searchsorted(ends, done + CHUNK, side="right")))
         part = slice(start, stop)
-        offsets = np.arange(ends[stop - 1] - done) - np.repeat(ends[part] - counts[part] - done, counts[part])
-        found = rows[np.repeat(low[part], counts[part]) + offsets]
-        asked = np.repeat(queries[part], counts[part])
+        asked, found = np.empty(ends[stop - 1] - done, dtype=np.int64), np.empty(ends[stop - 1] - done, dtype=np.int32)
+        take_stretches(low[part], counts[part], queries[part], rows, asked, found)
         yield asked, found
         if equ:
             crowded = np.flatnonzero(np.isin(found, np.fromiter(equ, dtype=np.int32, count=len(equ))))
