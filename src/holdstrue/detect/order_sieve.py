@@ -33,9 +33,9 @@ def with_chance(shape: Shape, rows: ScreenedRows, check: int, slots: I32) -> Mas
     Complexity: O(rows).
     """
     ordered = [term for term in shape.terms if term.op.is_order][:2]
-    if len(ordered) < 2 or slots.size < SIEVED_FROM:
+    if len(ordered) < 2 or slots.size < max(1, SIEVED_FROM):
         return None
-    sample = slots[:: slots.size // SAMPLE]
+    sample = slots[:: max(1, slots.size // SAMPLE)]
     sieve = _Sieve(rows, check, ordered, slots, sample)
     width = sieve.width(min(MOST_CELLS, slots.size))
     if width < FEWEST_CELLS or _mostly(sieve.left(sample, sieve.width(8 * sample.size))):
@@ -95,5 +95,6 @@ def _words(term: Term[int]) -> list[int]:
 def _range(words: list[int], codes: I64, sample: I32) -> tuple[int, int]:
     """Where the values of a term begin and how far they reach, without a few at either end."""
     values = np.sort(codes[words[kernels.RIGHT]][sample] ^ words[kernels.FLIP])
-    low, high = int(values[TAIL]), int(values[-TAIL - 1])
+    tail = min(TAIL, (values.size - 1) // 2)
+    low, high = int(values[tail]), int(values[-tail - 1])
     return low, high - low
