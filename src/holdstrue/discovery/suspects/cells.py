@@ -78,6 +78,7 @@ class CodedCells:
             self.counts.append(counts)
             self.distinct.append(table.column(name).take(pa.array(first)).combine_chunks())
         self._texts: dict[int, list[str] | None] = {}
+        self._rows: dict[int, tuple[I32, I64]] = {}
 
     @cached_property
     def known(self) -> list[int]:
@@ -107,6 +108,16 @@ class CodedCells:
     def value(self, column: int, code: int) -> Any:
         """The value of a code."""
         return self.distinct[column][code].as_py()
+
+    def rows_by_code(self, column: int) -> tuple[I32, I64]:
+        """The rows of a column by code, in their order: those of code c are `rows[starts[c]:starts[c + 1]]`."""
+        found = self._rows.get(column)
+        if found is None:
+            known = np.flatnonzero(self.codes[column] >= 0)
+            rows = known[np.argsort(self.codes[column][known], kind="stable")].astype(np.int32)
+            starts = np.concatenate(([0], np.cumsum(self.counts[column]))).astype(np.int64)
+            found = self._rows[column] = rows, starts
+        return found
 
     def grouped(self, columns: Sequence[int], codes: I32 | None = None) -> Grouped:
         """Rows by their values in some columns. Complexity: O(rows log rows)."""
