@@ -1,4 +1,4 @@
-"""Suspects of data frames are those of one process; tables that a task does not hold are cut, and the answer says how."""
+"""Suspects of data frames are those of one process; larger tables than a task holds are cut, and the answer says so."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ Said = set[tuple[Any, ...]]
 
 
 def here(found: Suspects) -> Said:
-    return {
-        (s.key, s.column, _text(s.value), _text(s.proposed), round(s.confidence, 9), s.why, s.rows) for s in found
-    }
+    return {(s.key, s.column, _text(s.value), _text(s.proposed), round(s.confidence, 9), s.why, s.rows) for s in found}
 
 
 def there(found: FrameSuspects) -> Said:
@@ -89,7 +87,8 @@ def test_so_they_are_in_tables_of_another_author(
     spark: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-    table = numbered(next(dirty for own, _, dirty, _ in import_module("workloads.dirty").dirty_tables(1) if own == name))
+    eight = import_module("workloads.dirty").dirty_tables(1)
+    table = numbered(next(dirty for own, _, dirty, _ in eight if own == name))
     alone = holdstrue.suspects(table, key="row number")
     assert len(alone) > 20
     assert there(on_spark.suspects(frame(spark, table, 999), key="row number")) == here(alone)
@@ -151,13 +150,14 @@ def test_a_large_table_is_cut_in_parts_of_whole_groups(spark: SparkSession) -> N
 
 def test_what_does_not_fit_is_refused_by_name(spark: SparkSession) -> None:
     rows = frame(spark, pa.table({"a": [1, 2], "b": ["x", "y"]}))
-    for wrong, said in [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"key": "c"}, "no key column 'c'"),
         ({"columns": ["c"]}, "no column 'c'"),
         ({"discover": False}, "nothing to go by"),
         ({"budget": 0}, "budget is 0"),
         ({"rules": "c -> a"}, "c"),
-    ]:
+    ]
+    for wrong, said in cases:
         with pytest.raises(HoldstrueError, match=said):
             on_spark.suspects(rows, **wrong)
     assert len(on_spark.suspects(rows.limit(0))) == 0

@@ -118,7 +118,7 @@ class SuspectSearch:
             usual = self._usually_spelled(column, spelled) if spelled else None
             rows, starts = cells.rows_by_code(column)
             for form in own:
-                at = rows[starts[form.code] : starts[form.code + 1]]
+                at = rows[starts[form.code] : starts[form.code + 1]].astype(np.int64)
                 if usual is not None and form.why == "spelling":
                     at = at[~usual[at]]
                 code = self._code(column, form.proposed)

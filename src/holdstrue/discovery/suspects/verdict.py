@@ -13,8 +13,8 @@ Votes on the right sides of one left side count for nothing in a row that breaks
 half): it is another thing that has that left side too, as two branches of one shop, or its left side is wrong.
 
 The cell of a row with the highest score above 0 is a suspect (above 0.4 where one rule alone says so that nobody
-declared). Every rule that it is part of is explained by it, and has no votes on other cells of the row any more. This goes
-on until nothing is left. Confidence is what share of the suspects with such a score were wrong (`KNOTS`).
+declared). Every rule that it is part of is explained by it, and has no votes on other cells of the row any more. This
+goes on until nothing is left. Confidence is what share of the suspects with such a score were wrong (`KNOTS`).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ PRIOR = -3.2
 `benchmarks/workloads/dirty` is no error; with -3.5 a twentieth less of the errors of the seeded orders of
 tests/dirty_tables.py is found."""
 LONE = 0.4
-"""What a cell of which one learned rule alone speaks must score: of those below it 3 of 47 were wrong indeed on all tables
-of `benchmarks/scenarios/suspects.py`, of those of which several speak 65 of 66."""
+"""What a cell of which one learned rule alone speaks must score: of those below it 3 of 47 were wrong indeed on all
+tables of `benchmarks/scenarios/suspects.py`, of those of which several speak 65 of 66."""
 KNOTS = ((0.0, 0.80), (0.5, 0.88), (1.0, 0.90), (3.5, 0.94), (4.0, 0.98), (6.0, 0.99), (10.0, 0.999))
 """Scores, and the share of suspects with them that are wrong; straight lines between. By isotonic regression it is 0.90
 from 0.4 to 3.9 and 0.98 above on the eight tables of `benchmarks/workloads/dirty`, 0.96 and 0.99 with the tables beside

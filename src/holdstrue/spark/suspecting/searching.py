@@ -11,14 +11,13 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, StructType
 
 from holdstrue.data.values import family_of
 from holdstrue.discovery.suspects.held import BUDGET
@@ -26,11 +25,11 @@ from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.plan.bind import require_columns
 from holdstrue.plan.compile import main_table
 from holdstrue.rules.file import load_rules
-from holdstrue.rules.model import Rule, RuleSet
+from holdstrue.rules.model import Rule
 from holdstrue.rules.types import checked_types, types_of_table
 from holdstrue.shards.memory import free_bytes
 from holdstrue.spark.named import named_frames
-from holdstrue.spark.runner import SparkRunner, column, quoted, sendable
+from holdstrue.spark.runner import SparkRunner, quoted, sendable
 from holdstrue.spark.suspecting.frame_suspects import FrameSuspects, by_column
 from holdstrue.spark.suspecting.stages import ROW, Asked, CutStage, SuspectStage
 
@@ -112,7 +111,8 @@ def suspects_of_frame(
     most = whole if whole is not None else _allowed(runner)
     parts = max(1, min(MOST_PARTS, math.ceil(size.bytes / max(1, most)), size.rows))
     numbered = runner.numbered(table, ROW)
-    cut, notes = None, ()
+    cut: str | None = None
+    notes: tuple[str, ...] = ()
     if parts == 1:
         spread = numbered.repartition(1)
     else:
@@ -138,9 +138,7 @@ def suspects_of_frame(
     return FrameSuspects(listed, size.rows, counts, parts, cut, key, rules, notes, frame)
 
 
-def _prepared(
-    runner: SparkRunner, frame: DataFrame, asked: Asked, key: tuple[str, ...]
-) -> tuple[DataFrame, Asked]:
+def _prepared(runner: SparkRunner, frame: DataFrame, asked: Asked, key: tuple[str, ...]) -> tuple[DataFrame, Asked]:
     """The columns that are looked at or name rows; what does not fit is refused before a job is run."""
     for name in (*key, *asked.columns):
         if name not in frame.columns:
@@ -211,7 +209,7 @@ def _cut(runner: SparkRunner, numbered: DataFrame, asked: Asked, size: _Size, pa
     def thinned(by: str) -> int:
         """Rules of which a part would have too few rows of a group."""
         return sum(
-            by not in left and size.rows / max(1, max(size.values[name] for name in left)) / parts < WITNESSES
+            by not in left and size.rows / max(1, *(size.values[name] for name in left)) / parts < WITNESSES
             for left in lefts
         )
 
