@@ -178,6 +178,13 @@ def test_as_tables() -> None:
     assert "Bomn" in found._repr_html_()
 
 
+@pytest.mark.parametrize("rule", ["zip -> town", "[zip='9'] -> [town]", "[zip='9'] -> [town='Bonn']"])
+def test_rules_that_speak_of_no_row_say_nothing(rule: str) -> None:
+    nothing = pa.table({"zip": pa.nulls(3, pa.string()), "town": ["Bonn", "Bonn", "Ulm"]})
+    assert not holdstrue.suspects(nothing, rule, discover=False)
+    assert not holdstrue.suspects(TOWNS, "[zip='9'] -> [town]", discover=False)
+
+
 def test_confidence_rises_with_the_score_and_keeps_what_it_promises() -> None:
     scores = [step / 50 for step in range(700)]
     told = [confidence(score) for score in scores]

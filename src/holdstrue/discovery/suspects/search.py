@@ -24,6 +24,9 @@ from holdstrue.typing import I32, I64, Mask
 WITNESSES = 3
 """Rows that are named for each suspect."""
 
+CHUNK = 64
+"""Rows among which they are looked for first; twice as many each time that they do not suffice. Chosen, not tuned."""
+
 SURE = 0.999
 """Confidence at most."""
 
@@ -188,18 +191,27 @@ class SuspectSearch:
             chosen = self.rules[rule] if rule < len(self.rules) else None
             if isinstance(chosen, VotingRule) and code != UNKNOWN and votes.codes[at] == code:
                 rest = [other for other in (*chosen.left, chosen.right) if other != column]
-                agree = self._witnesses_with(column, code)
-                for other in rest if column == chosen.right or len(rest) > 1 else [chosen.right]:
-                    agree = agree[self._codes[other][agree] == self._codes[other][row]]
-                found: list[int] = agree[:WITNESSES].tolist()
-                return found
+                asked = rest if column == chosen.right or len(rest) > 1 else [chosen.right]
+                return self._first_with([(column, code), *((other, int(self._codes[other][row])) for other in asked)])
         return []
 
-    def _witnesses_with(self, column: int, code: int) -> I32:
-        """The rows that have a value and are witnesses for it, in their order."""
-        rows, starts = self.cells.rows_by_code(column)
-        found = rows[starts[code] : starts[code + 1]] if code < starts.size - 1 else rows[:0]
-        return found[self._codes[column][found] == code]
+    def _first_with(self, wanted: list[tuple[int, int]]) -> list[int]:
+        """The first rows that are witnesses for some values at once, looked for among those with the rarest of them."""
+        cells = self.cells
+        if any(code >= cells.counts[column].size for column, code in wanted):
+            return []
+        rarest, code = min((one for one in wanted if one[1] >= 0), key=lambda one: cells.counts[one[0]][one[1]])
+        rows, starts = cells.rows_by_code(rarest)
+        rows = rows[starts[code] : starts[code + 1]]
+        found: list[int] = []
+        at, size = 0, CHUNK
+        while at < rows.size and len(found) < WITNESSES:
+            some = rows[at : at + size]
+            for column, held in wanted:
+                some = some[self._codes[column][some] == held]
+            found += some.tolist()
+            at, size = at + size, 2 * size
+        return found[:WITNESSES]
 
     def _absent(self, name: Name) -> list[tuple[int, Suspect]]:
         """Missing values of columns that are declared to have one, where nothing proposed what it should be."""
