@@ -6,6 +6,7 @@ that is a suspect is a hit; of one process, which is asked up to `HERE` rows, al
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def run(setting: Setting) -> Outcome:
         # the first use compiles, and starts workers
         frame = spark.read.parquet(str(folder))
         holdstrue.spark.suspects(frame.limit(1000), key="id")
-        found, ours = clocked(lambda frame=frame: holdstrue.spark.suspects(frame, key="id", budget=None))
+        found, ours = clocked(partial(holdstrue.spark.suspects, frame, key="id", budget=None))
         listed = setting.folder / f"suspects-{rows}"
         found.frame.select("row", "column").write.mode("overwrite").parquet(str(listed))
         cells = told(pq.read_table(listed))
@@ -55,7 +56,7 @@ def run(setting: Setting) -> Outcome:
         record = {"rows": rows, "wrong": len(wrong), "parts": found.parts, "cut": found.cut, "found": len(cells)}
         record |= {"hits": hits, "cities": len(cities), "ours": ours}
         if rows <= HERE:
-            alone, own = clocked(lambda folder=folder: holdstrue.suspects(str(folder), key="id", budget=None))
+            alone, own = clocked(partial(holdstrue.suspects, str(folder), key="id", budget=None))
             both = {(suspect.key, suspect.column) for suspect in alone}
             line += [len(both), len(both & cells) / max(1, len(both)), *own]
             record |= {"alone": len(both), "in_both": len(both & cells), "own": own}

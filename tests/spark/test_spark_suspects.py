@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
 import holdstrue
 from dirty_tables import Dirty, forms, orders, prices
@@ -125,6 +127,19 @@ def test_types_of_all_kinds_and_rows_without_a_key(spark: SparkSession) -> None:
     assert {(0, s.key) if s.key < 100 else (1, s.key - 100) for s in alone} == named
 
 
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_keys_of_moments(spark: SparkSession, zone: str | None) -> None:
+    days = pa.array([datetime(2026, 1, day) for day in range(1, 5)], pa.timestamp("us", zone))
+    table = pa.table({"at": days, "zip": ["1"] * 4, "town": ["Bonn", "Bonn", "Bonn", "Bomn"]})
+    kind = "timestamp" if zone else "timestamp_ntz"
+    rows = frame(spark, table).withColumn("at", F.col("at").cast(kind))
+    found = on_spark.suspects(rows, "zip -> town", key="at", discover=False)
+    assert found.frame.schema["row"].dataType.simpleString() == kind
+    assert [line["row"].day for line in found.frame.collect()] == [4]
+    [mended] = found.patch(0.5).collect()
+    assert (mended["at"].day, mended["town"]) == (4, "Bonn")
+
+
 def test_a_patch_mends_rows_by_their_key(spark: SparkSession) -> None:
     table = numbered(orders(seed=11).dirty)
     found = on_spark.suspects(frame(spark, table, 300), key="row number")
@@ -170,6 +185,27 @@ def test_a_discovery_of_a_large_table_is_asked_too(spark: SparkSession) -> None:
     rows = frame(spark, table)
     discovery = on_spark.discover(rows, kinds="key", max_predicates=2, key="row number", whole=0)
     assert there(discovery.suspects()) == here(holdstrue.suspects(table, key="row number"))  # type: ignore[arg-type]
+
+
+def test_a_monitor_believes_its_rules_and_takes_the_patch(spark: SparkSession, tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "id": range(7),
+            "zip": ["1"] * 5 + ["2"] * 2,
+            "town": ["Bonn", "Bonn", "Bonn", "Bonn", "Bomn", "Ulm", "Ulm"],
+        }
+    )
+    rows = frame(spark, table, 3)
+    monitor = on_spark.Monitor(spark, str(tmp_path / "state"), ["towns := zip -> town"], key="id", data=rows)
+    found = monitor.suspects(rows, discover=False)
+    alone = holdstrue.suspects(table, ["towns := zip -> town"], key="id", discover=False)
+    assert there(found) == here(alone)
+    assert [(s.key, s.proposed, s.why) for s in alone] == [(4, "Bonn", ("towns",))]
+    assert monitor.counts()["towns"].open
+    monitor.apply(found.patch(0.9), op_column="op")
+    assert not monitor.counts()["towns"].open
+    with pytest.raises(HoldstrueError, match="no key column 'id'"):
+        monitor.suspects(rows.drop("id"))
 
 
 def test_the_sample_that_says_where_to_cut_is_bounded(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ TOP, FIRST, SECOND, KNOWN = range(4)
 
 @kernel
 def place(of: I64, places: I64, rows: I32) -> None:
-    """Rows in the order of their groups, each in its order: those of group g begin at `places[g + 1]`; -1 is a group too.
+    """Rows in the order of their groups, which begin at `places[g + 1]`; -1 is a group too.
 
     Complexity: O(rows).
 

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, StructType
 
 from holdstrue.data.values import family_of
@@ -126,8 +126,8 @@ def suspects_of_frame(
         notes += (AT_RANDOM.format(parts) if cut is None else PARTED.format(parts, cut),)
     names = key or (ROW,)
     rows = runner.schema(spread)
-    kinds = _kinds(rows, names)
-    stage = SuspectStage(asked, names, rows, runner.schema(runner.spark.createDataFrame([], kinds)))
+    kinds = _kinds(spread.schema, names)
+    stage = SuspectStage(asked, names, rows, to_arrow_schema(kinds, timezone="UTC"))
     with runner.about("suspects"):
         found = spread.mapInArrow(sendable(stage), kinds).localCheckpoint()
         said = [json.loads(line[0]) for line in found.where("said is not null").select("said").collect()]
@@ -231,8 +231,9 @@ def _groups(numbered: DataFrame, columns: Sequence[str], size: _Size) -> DataFra
     return numbered.where(" or ".join([*chosen, random])).limit(2 * SAMPLED)
 
 
-def _kinds(rows: pa.Schema, names: tuple[str, ...]) -> StructType:
-    of = [StructField(name, from_arrow_type(rows.field(name).type)) for name in names]
+def _kinds(rows: StructType, names: tuple[str, ...]) -> StructType:
+    """What comes out of the stage: suspects with rows named by their key, and what is said of all."""
+    of = [StructField(name, rows[name].dataType) for name in names]
     named = of[0].dataType if len(of) == 1 else StructType(of)
     return StructType(
         [
