@@ -201,6 +201,7 @@ def test_a_monitor_believes_its_rules_and_takes_the_patch(spark: SparkSession, t
     alone = holdstrue.suspects(table, ["towns := zip -> town"], key="id", discover=False)
     assert there(found) == here(alone)
     assert [(s.key, s.proposed, s.why) for s in alone] == [(4, "Bonn", ("towns",))]
+    assert [s.key for s in monitor.suspects(discover=False)] == [4]
     assert monitor.counts()["towns"].open
     monitor.apply(found.patch(0.9), op_column="op")
     assert not monitor.counts()["towns"].open

@@ -27,7 +27,6 @@ from holdstrue.shards.reading import Listing, tasks_in
 from holdstrue.shards.runner import HOT_FROM, Sizing
 from holdstrue.spark.named import named_frames
 from holdstrue.spark.runner import SparkRunner, column
-from holdstrue.spark.suspecting.frame_suspects import FrameSuspects
 from holdstrue.spark.suspecting.searching import suspects_of_frame
 from holdstrue.spark.suspecting.stages import Asked
 from holdstrue.spark.tables import key_type, violations_frame, violations_type
@@ -186,12 +185,15 @@ class SparkMonitor(Sharded):
                 raise DataError(f"the rows have no key column {part!r}", hint=f"they have {', '.join(rows.columns)}")
         return facts, name, rows
 
-    def suspects(self, rows: DataFrame, *, table: str | None = None, discover: bool = True) -> FrameSuspects:
+    def suspects(self, rows: DataFrame | None = None, *, table: str | None = None, discover: bool = True) -> Any:
         """Cells of a table's rows that are probably wrong, by the monitor's rules, which are believed.
 
         With `discover` also by rules that the rows themselves speak for (see `holdstrue.spark.suspects`). Nothing of it
-        is kept current: every call looks at all rows that it is given.
+        is kept current: every call looks at all rows that it is given. Without rows those of the state are brought
+        together in this process, as `Monitor.suspects` does: the columns that its rules read.
         """
+        if rows is None:
+            return super().suspects(table=table, discover=discover)
         facts, name, rows = self._declared(rows, table)
         own = tuple(rule for rule in facts.rules if (rule.own_table or facts.main) == name)
         asked = Asked(name, (), replace(facts.rules, rules=own), discover, BUDGET)

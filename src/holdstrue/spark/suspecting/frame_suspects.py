@@ -64,7 +64,8 @@ class FrameSuspects:
             )
             for line in lines
         )
-        return Suspects(found, self.rows, self.key, rules=self.rules, notes=self.notes)
+        counts = self.columns if len(self) > len(found) else None
+        return Suspects(found, self.rows, self.key, rules=self.rules, notes=self.notes, counts=counts)
 
     def patch(self, least: float = 0.9) -> DataFrame:
         """The rows with the proposed values of suspects that are at least so sure, as updates that `apply` reads.
