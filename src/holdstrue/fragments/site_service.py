@@ -40,7 +40,7 @@ from holdstrue.fragments.indexed_rows import ChangedKeys, keys_table
 from holdstrue.fragments.netting import netted, stays
 from holdstrue.fragments.offers import Offers
 from holdstrue.fragments.own_rows import refuse_foreign
-from holdstrue.fragments.relation import LOAD
+from holdstrue.fragments.relation import LOAD, named
 from holdstrue.fragments.remote_host import LONGEST, PATIENCE, Carry, RemoteHost, called, packed_answer
 from holdstrue.fragments.shipping_plan import ShippingPlan
 from holdstrue.fragments.site_host import open_site
@@ -136,6 +136,7 @@ class SiteService:
         try:
             head, body = unframed(data)
             verb = str(head.get("verb"))
+            self._refuse_other(str(head.get("site", self.name)))
             if verb == "bringing":
                 return packed_answer(self._bringing)
             if verb in self._people:
@@ -148,6 +149,14 @@ class SiteService:
                 return self._once(head, body)
         except HoldstrueError as error:
             return framed(error_head(error))
+
+    def _refuse_other(self, meant: str) -> None:
+        """Whoever has another site's address in place of this one's must not take the answer for the other's."""
+        if meant != self.name:
+            raise HoldstrueError(
+                f"site {self.name!r} answers where site {meant!r} should",
+                hint="compare the addresses in the file with where sites listen",
+            )
 
     def _refuse_strangers(self, head: Mapping[str, Any]) -> None:
         if self._session is None or head.get("session") != self._session.name:
@@ -370,7 +379,7 @@ class SiteService:
     # --- people -------------------------------------------------------------------------------------
 
     def _offer(self, head: Mapping[str, Any], body: bytes) -> bytes:
-        batch = str(head["batch"])
+        batch = named(str(head["batch"]))
         table = pa.ipc.open_stream(pa.BufferReader(body)).read_all()
         ops = table.column(":op").combine_chunks().to_numpy(zero_copy_only=False)
         with self._lock:
@@ -397,7 +406,14 @@ class SiteService:
 
     def _apply(self, head: Mapping[str, Any], _: bytes) -> bytes:
         batch = str(head["batch"])
-        return self._act(lambda relation: relation.take_up(batch), batch)
+        try:
+            return self._act(lambda relation: relation.take_up(batch), batch)
+        except HoldstrueError as error:
+            # after a StateError some sites may have it; else nobody knows its name, to offer better changes under it
+            if head.get("once") and not isinstance(error, StateError):
+                with self._lock:
+                    self._offers.drop(batch)
+            raise
 
     def _violations(self, _: Mapping[str, Any], __: bytes) -> bytes:
         return self._act(lambda relation: relation.known())

@@ -316,11 +316,46 @@ def test_rows_of_another_site_are_refused_where_they_are_offered(tmp_path: Path)
         rows = {"id": keys, "a": same, "b": b, "c": same, ":op": pa.array(ops, pa.uint8())}
         return pack(pa.table(rows)).to_pybytes()
 
-    with pytest.raises(HoldstrueError, match=r"row {'id': 9} of site 'h0' is not in its fragment"):
+    with pytest.raises(HoldstrueError, match=r"row id=9 of site 'h0' is not in its fragment"):
         net.tell("h0", "offer", offered([INSERT, INSERT], [8, 9], [1, 5]), batch="one")
     assert net.tell("h0", "status")[0]["answer"]["offered"] == []
     net.tell("h0", "offer", offered([INSERT, INSERT, DELETE], [8, 9, 9], [1, 5, 5]), batch="one")
     net.act("h0", "apply", batch="one")
+    net.close()
+
+
+def test_what_is_offered_under_a_name_that_cannot_be_applied(tmp_path: Path) -> None:
+    """An offer that no batch could take up is refused, or said not to be kept."""
+    net = Net("vertical", tmp_path)
+    net.act("a", "load")
+    for name in ("load", " ", "\n", ""):
+        with pytest.raises(HoldstrueError, match="a batch cannot be called"):
+            net.offer(FIRST, name)
+    net.offer(FIRST, "one")
+    net.act("b", "apply", batch="one")
+    late = pack(pa.table({"id": [77], "a": [1], ":op": pa.array([INSERT], pa.uint8())})).to_pybytes()
+    assert net.tell("a", "offer", late, batch="one")[0]["answer"] == {"repeated": True}
+    assert net.tell("a", "status")[0]["answer"]["offered"] == []
+    net.close()
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_a_refused_batch_that_nobody_can_name_leaves_no_offer(once: bool, tmp_path: Path) -> None:
+    net = Net("vertical", tmp_path)
+    net.act("a", "load")
+    net.offer(pa.table({"op": ["insert"], "id": [2], "a": [1], "b": [1], "c": [1]}), "xyz")
+    with pytest.raises(HoldstrueError, match="exists already"):
+        net.act("a", "apply", batch="xyz", once=once)
+    assert net.tell("a", "status")[0]["answer"]["offered"] == ([] if once else ["xyz"])
+    assert net.state() == wanted("vertical")
+    net.close()
+
+
+def test_a_site_that_answers_in_place_of_another_says_so(tmp_path: Path) -> None:
+    net = Net("vertical", tmp_path)
+    with pytest.raises(HoldstrueError, match="site 'b' answers where site 'a' should"):
+        net.tell("b", "status", site="a")
+    assert net.tell("b", "status", site="b")[0]["answer"]["site"] == "b"
     net.close()
 
 
