@@ -56,8 +56,8 @@ LEASE = 90.0
 
 _PLAIN = frozenset(
     {
-        "last", "count", "done", "size", "begin_load", "start_over", "align", "portions", "slices", "settle", "compare",
-        "prepare", "commit", "abort", "violates",
+        "last", "count", "done", "size", "start_over", "align", "portions", "slices", "settle", "compare", "commit",
+        "violates",
     }
 )  # fmt: skip
 """Verbs of a session that the site's work answers as they are."""
@@ -107,6 +107,8 @@ class SiteService:
         self._session: _Session | None = None
         self._bringing = ""
         """The session in which this site brings something to all."""
+        self._taken = ""
+        """The batch that the site took up last."""
         self._told: dict[str, Any] | None = None
         self._design: RelationDesign | None = None
         self._work: SiteWork | None = None
@@ -253,6 +255,19 @@ class SiteService:
                 listed = self._opened().ask("violations")
                 whole = {cfd: ChangedKeys(keys, keys.slice(0, 0)) for cfd, keys in listed.items()}
                 return keys_table(whole) if verb == "violations" else self._counted(whole)
+            case "prepare":
+                self._opened().ask(verb, *args)
+                if self._taken:
+                    self._offers.hold(self._taken)
+                return None
+            case "abort":
+                # whoever brings the batch has not told anybody to commit it
+                self._opened().ask(verb)
+                self._offers.free(self._taken)
+                return None
+            case "begin_load":
+                self._taken = ""
+                return self._opened().ask(verb, *args)
             case _ if verb in _PLAIN:
                 return self._opened().ask(verb, *args)
         raise HoldstrueError(f"a site cannot {verb!r}", hint="do all sites run the same version?")
@@ -323,6 +338,7 @@ class SiteService:
 
     def _take_up(self, batch: str) -> list[Any]:
         """Begin a batch with what was offered for it here: whether anything was, its fingerprint, what it weighs."""
+        self._taken = batch
         given = self._offers.get(batch)
         known = given is not None or self._opened().ask("last") == batch
         return [known, self._begin(batch, given), *self._opened().ask("weigh")]
@@ -338,6 +354,7 @@ class SiteService:
             # whoever brings a batch has finished the one before it everywhere
             if done != batch and work.ask("done", done):
                 self._offers.drop(done)
+        self._offers.free_others(batch)
         rows = fitted(offered, schema, key)
         net = netted(replace(offered, rows=rows), key, work.key_ids(rows), partial(work.ask, "presence", batch))
         self._refuse_foreign(work, net.rows.filter(pa.array(net.now)))
