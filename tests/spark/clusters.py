@@ -17,8 +17,8 @@ from servers import LOOPBACK, Process, answers, free_port, launch
 
 HOME = Path(pyspark.__file__).parent
 SOON = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of a Java process that is to start at once rather than to run fast later: queries of a few rows are hardly ever
-the same, and Java takes longer to compile them well than they run."""
+"""Options of a Java process that is to start at once rather than to run fast later: queries of a few rows are hardly
+ever the same, and Java takes longer to compile them well than they run."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 

@@ -119,7 +119,11 @@ def by_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def interpreted(spark: SparkSession) -> Iterator[None]:
     """Queries of ten rows that are run once: compiling them would take longer than all else."""
-    chosen = {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"}
+    chosen = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.adaptive.enabled": "false",
+    }
     before = {name: str(spark.conf.get(name)) for name in chosen}
     for name, value in chosen.items():
         spark.conf.set(name, value)

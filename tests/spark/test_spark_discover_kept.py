@@ -20,8 +20,6 @@ from spark.test_spark_discover_large import NOWHERE, orders, told
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.usefixtures("interpreted")
-
 COLUMNS = ["id", "zip", "city", "pay", "tax", "sum"]
 
 

@@ -31,8 +31,6 @@ from spark.frames import frame
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.usefixtures("interpreted")
-
 NOWHERE = 0
 """Bytes of tables that the driver takes whole."""
 
