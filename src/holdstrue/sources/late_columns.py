@@ -223,8 +223,14 @@ _AS_THEY_ARE: dict[pa.DataType, type] = {
 """Types of which a file's own values need not be tried."""
 
 
-def _in_one_piece(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column of few rows as one array, whose dictionary has the values that occur."""
+def _in_one_piece(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """A column of few rows as one array, whose dictionary has the values that occur.
+
+    >>> first, second = pa.array(["a", "b", "c"]).dictionary_encode(), pa.array(["b"]).dictionary_encode()
+    >>> found = _in_one_piece(pa.chunked_array([first[:1], second]))
+    >>> found.dictionary.to_pylist(), found.indices.to_pylist()
+    (['a', 'b'], [0, 1])
+    """
     if not pa.types.is_dictionary(column.type):
         return column.combine_chunks()
     return column.cast(column.type.value_type).combine_chunks().dictionary_encode()
