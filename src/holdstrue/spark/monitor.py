@@ -189,8 +189,8 @@ class SparkMonitor(Sharded):
         """Cells of a table's rows that are probably wrong, by the monitor's rules, which are believed.
 
         With `discover` also by rules that the rows themselves speak for (see `holdstrue.spark.suspects`). Nothing of it
-        is kept current: every call looks at all rows that it is given. Without rows those of the state are brought
-        together in this process, as `Monitor.suspects` does: the columns that its rules read.
+        is kept current: every call looks at all rows that it is given. Without rows it is refused, as these lie in
+        shards: `holdstrue.Monitor.open(path).suspects()` reads them in one process.
         """
         if rows is None:
             return super().suspects(table=table, discover=discover)

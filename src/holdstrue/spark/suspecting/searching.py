@@ -21,6 +21,7 @@ from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, St
 
 from holdstrue.data.values import family_of
 from holdstrue.discovery.suspects.held import BUDGET
+from holdstrue.discovery.suspects.votes import MOST
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.plan.bind import require_columns
 from holdstrue.plan.compile import main_table
@@ -29,7 +30,7 @@ from holdstrue.rules.model import Rule
 from holdstrue.rules.types import checked_types, types_of_table
 from holdstrue.shards.memory import free_bytes
 from holdstrue.spark.named import named_frames
-from holdstrue.spark.runner import SparkRunner, quoted, sendable
+from holdstrue.spark.runner import SparkRunner, column, quoted, sendable
 from holdstrue.spark.suspecting.frame_suspects import FrameSuspects, by_column
 from holdstrue.spark.suspecting.stages import ROW, Asked, CutStage, SuspectStage
 
@@ -42,8 +43,11 @@ UNLIMITED = 128 << 20
 SAMPLED = 200_000
 """Rows from which it is learned where to cut, at most. Chosen, not tuned."""
 
-WITNESSES = 10
-"""Rows of a group in a part below which a cut costs witnesses. Chosen, not tuned."""
+VALUES = 10
+"""Values of a column that it is cut by, for each part. Chosen, not tuned."""
+
+TRIED = 5
+"""Columns that are asked whether they cut a table evenly, before rows are dealt at random. Chosen, not tuned."""
 
 MOST_PARTS = 2000
 
@@ -169,21 +173,15 @@ class _Size:
     rows: int
     bytes: int
     values: Mapping[str, int]
-    known: Mapping[str, int]
 
 
 def _sized(table: DataFrame) -> _Size:
     long = [f.name for f in table.schema if f.dataType.typeName() in ("string", "varchar", "char", "binary")]
     lengths = " + ".join(f"coalesce(octet_length({quoted(name)}), 0)" for name in long) or "0"
-    about = [
-        told
-        for at, name in enumerate(table.columns)
-        for told in (f"approx_count_distinct({quoted(name)}) as d{at}", f"count({quoted(name)}) as k{at}")
-    ]
+    about = [f"approx_count_distinct({quoted(name)}) as d{at}" for at, name in enumerate(table.columns)]
     [row] = table.selectExpr("count(1) as n", f"sum({lengths}) as long", *about).collect()
     values = {name: row[f"d{at}"] for at, name in enumerate(table.columns)}
-    known = {name: row[f"k{at}"] for at, name in enumerate(table.columns)}
-    return _Size(row["n"], 8 * row["n"] * len(table.columns) + (row["long"] or 0), values, known)
+    return _Size(row["n"], 8 * row["n"] * len(table.columns) + (row["long"] or 0), values)
 
 
 def _allowed(runner: SparkRunner) -> int:
@@ -204,19 +202,32 @@ def _cut(runner: SparkRunner, numbered: DataFrame, asked: Asked, size: _Size, pa
         thing: str = found[0]["thing"]
         return thing
     lefts = [tuple(left) for left in found[0]["lefts"]]
-    least = size.rows / parts
 
-    def thinned(by: str) -> int:
-        """Rules of which a part would have too few rows of a group."""
-        return sum(
-            by not in left and size.rows / max(1, *(size.values[name] for name in left)) / parts < WITNESSES
-            for left in lefts
-        )
+    def lost(by: str) -> float:
+        """How much less a row's vote weighs in groups of which a part has some rows only, over all left sides."""
+        sizes = [size.rows / max(1, *(size.values[name] for name in left)) for left in lefts if by not in left]
+        return sum(_weight(rows) - _weight(rows / parts) for rows in sizes)
 
     # few values would give parts of very different sizes
-    fit = {name for left in lefts for name in left if size.known[name] / max(1, size.values[name]) < least / WITNESSES}
-    asking = {name: sum(name in left for left in lefts) for name in fit}
-    return min(sorted(fit), key=lambda name: (thinned(name), -asking[name], -size.values[name]), default=None)
+    fit = {name for left in lefts for name in left if size.values[name] >= VALUES * parts}
+    by_loss = sorted(fit, key=lambda name: (round(lost(name), 6), -size.values[name], name))
+    return next((name for name in by_loss[:TRIED] if _even(numbered, name, size, parts)), None)
+
+
+def _even(numbered: DataFrame, name: str, size: _Size, parts: int) -> bool:
+    """Whether no value of a column has more rows than a part; NULLs are dealt by themselves."""
+    counts = numbered.where(column(name).isNotNull()).groupBy(column(name)).count()
+    [(most,)] = counts.agg(F.max("count")).collect()
+    return (most or 0) <= size.rows / parts
+
+
+def _weight(rows: float) -> float:
+    """What a group of so many rows says of one of them that differs (`suspects/votes.py`).
+
+    >>> [round(_weight(rows), 2) for rows in (1.0, 5.0, 20.0, 1e6)]
+    [0.0, 1.1, 2.56, 3.0]
+    """
+    return min(MOST, max(0.0, math.log(max(0.5, rows - 0.5) / 1.5)))
 
 
 def _groups(numbered: DataFrame, columns: Sequence[str], size: _Size) -> DataFrame:
