@@ -34,7 +34,8 @@ def refuse_repeats(spec: SiteSpec, ids: Ids, rows: pa.Table) -> None:
     if same.any():
         at = int(order[int(np.flatnonzero(same)[0])])
         raise DataError(
-            f"site {spec.name!r} got two rows with {_key_of(spec, rows, at)}", hint="the key must tell rows apart"
+            f"site {spec.name!r} got two rows with the key {_key_of(spec, rows, at)}",
+            hint="the key must tell rows apart",
         )
 
 

@@ -99,7 +99,7 @@ def test_what_is_not_loaded_is_not_said_to_be_clean(tmp_path: Path) -> None:
         slip = tmp_path / "slip.csv"
         slip.write_text("op,id,company,a,b\ninser,n1,s0,x,2\n")
         refused = run("site", "offer", tmp_path / "r.yaml", slip, "--name", "s0", "--batch-id", "one")
-        assert refused.exit_code == 2 and "row 1 of slip.csv: unknown operation 'inser'" in refused.stderr
+        assert refused.exit_code == 2 and "slip.csv: unknown operation 'inser'" in refused.stderr
         slip.write_text("op,id,company,a,b\ninsert,s0,s0,x,2\n")
         refused = run("site", "apply", tmp_path / "r.yaml", slip, "--name", "s0")
         assert refused.exit_code == 2 and "exists already" in refused.stderr
