@@ -174,3 +174,30 @@ def test_as_tables() -> None:
     assert found.to_arrow().column("proposed").to_pylist() == ["Bonn"]
     assert found.to_dict()["suspects"][0]["row"] == 3
     assert "Bomn" in found._repr_html_()
+
+
+def test_a_patch_by_columns_that_do_not_name_one_row_is_refused() -> None:
+    """It would be applied to other rows as well."""
+    found = holdstrue.suspects(TOWNS, "zip -> town", key="zip")
+    assert len(found) == 1
+    with pytest.raises(HoldstrueError, match="zip='1' does not name one row"):
+        found.patch()
+    gaps = TOWNS.set_column(0, "id", pa.array([0, 1, 2, None, 4, 5]))
+    with pytest.raises(HoldstrueError, match="id=None does not name one row"):
+        holdstrue.suspects(gaps, "zip -> town", key="id").patch()
+    # rows that nothing is proposed for may share their key
+    twice = TOWNS.set_column(0, "id", pa.array([0, 0, 2, 3, 4, 4]))
+    assert holdstrue.suspects(twice, "zip -> town", key="id").patch().to_pylist() == [
+        {"op": "update", "id": 3, "zip": "1", "town": "Bonn"}
+    ]
+
+
+def test_a_table_of_suspects_has_the_rows_that_say_so() -> None:
+    [row] = holdstrue.suspects(TOWNS, "zip -> town", key="id").to_arrow().to_pylist()
+    assert (row["row"], row["rows"]) == (3, [0, 1, 2])
+    pairs = TOWNS.append_column("k", pa.array(["a"] * 6))
+    [row] = holdstrue.suspects(pairs, "zip -> town", key=["id", "k"]).to_arrow().to_pylist()
+    assert (row["row"], row["rows"]) == ("[3, 'a']", ["[0, 'a']", "[1, 'a']", "[2, 'a']"])
+    none = holdstrue.suspects(TOWNS.slice(0, 2), key="id").to_arrow()
+    assert none.num_rows == 0
+    assert pa.types.is_list(none.schema.field("rows").type)
