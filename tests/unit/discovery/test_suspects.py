@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 
@@ -201,3 +202,23 @@ def test_a_table_of_suspects_has_the_rows_that_say_so() -> None:
     none = holdstrue.suspects(TOWNS.slice(0, 2), key="id").to_arrow()
     assert none.num_rows == 0
     assert pa.types.is_list(none.schema.field("rows").type)
+
+
+@pytest.mark.parametrize(
+    ("type_", "true"),
+    [(pa.int64(), 17), (pa.float64(), 17.5), (pa.decimal128(6, 2), Decimal("17.50")), (pa.int8(), None)],
+)
+def test_numbers_of_the_wrong_sign_are_proposed_as_numbers(type_: pa.DataType, true: object) -> None:
+    """A patch has them in a column of their type."""
+    scale = 1 if pa.types.is_integer(type_) else Decimal("1.01")
+    ages: list[object] = [type(true or 1)((30 + i % 50) * scale) for i in range(300)]
+    ages[7] = -128 if true is None else -true  # type: ignore[operator]
+    table = pa.table({"id": range(300), "age": pa.array(ages, type_)})
+    [found] = holdstrue.suspects(table, key="id")
+    assert (found.key, found.column, found.proposed, type(found.proposed)) == (7, "age", true, type(true))
+    assert found_patch(table) == ([] if true is None else [{"op": "update", "id": 7, "age": true}])
+
+
+def found_patch(table: pa.Table) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = holdstrue.suspects(table, key="id").patch(least=0.0).to_pylist()
+    return rows

@@ -108,6 +108,15 @@ class CodedCells:
         """The value of a code."""
         return self.distinct[column][code].as_py()
 
+    def read(self, column: int, text: str) -> Any:
+        """A proposed text as a value of the column; None where its type has no such value, such as 128 in int8."""
+        if self.text_like(column):
+            return text
+        try:
+            return pa.scalar(text).cast(self.distinct[column].type).as_py()
+        except pa.ArrowInvalid:
+            return None
+
     def grouped(self, columns: Sequence[int], codes: I32 | None = None) -> Grouped:
         """Rows by their values in some columns. Complexity: O(rows log rows)."""
         matrix = self.codes if codes is None else codes
