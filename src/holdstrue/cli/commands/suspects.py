@@ -41,8 +41,11 @@ def suspects(
         bool, typer.Option("--only-rules", help="Only by the rules that are given, none that the data speak for.")
     ] = False,
     least: Annotated[
-        float, typer.Option("--least", min=0, max=1, metavar="C", help="Only suspects that are at least so sure.")
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            "--least", min=0, max=1, metavar="C", help="Only suspects that are at least so sure (a patch: 0.9)."
+        ),
+    ] = None,
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Stop looking for rules after so long (2m): 30s, 1h.")
     ] = None,
@@ -68,7 +71,8 @@ def suspects(
             from holdstrue.report.forms import parts
 
             found = _found(data, given, key, columns, only_rules, budget, reading, working)
-            found = found.at_least(least)
+            if least is not None:
+                found = found.at_least(least)
         tell_notes(found.notes)
         if parquet:
             _write_parquet(found, format, Path(output or ""))

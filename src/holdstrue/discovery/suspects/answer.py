@@ -17,6 +17,9 @@ from holdstrue.tabular import Tabular, key_array
 if TYPE_CHECKING:
     import pyarrow as pa
 
+SURE = 0.9
+"""How sure a suspect is whose proposed value a patch has, unless it is told otherwise."""
+
 
 @dataclass(frozen=True)
 class Suspect:
@@ -62,6 +65,8 @@ class Suspects(Tabular, Sequence[Suspect]):
     rules: tuple[str, ...] = ()
     """The rules that voted."""
     notes: tuple[str, ...] = ()
+    least: float | None = None
+    """How sure those are that `at_least` left."""
 
     def __len__(self) -> int:
         return len(self.found)
@@ -78,7 +83,8 @@ class Suspects(Tabular, Sequence[Suspect]):
     def at_least(self, confidence: float) -> Suspects:
         """Those that are at least so sure."""
         kept = [at for at, suspect in enumerate(self.found) if suspect.confidence >= confidence]
-        return replace(self, found=tuple(self.found[at] for at in kept), places=tuple(self.places[at] for at in kept))
+        found, places = tuple(self.found[at] for at in kept), tuple(self.places[at] for at in kept)
+        return replace(self, found=found, places=places, least=confidence)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -112,13 +118,16 @@ class Suspects(Tabular, Sequence[Suspect]):
             }
         )
 
-    def patch(self, least: float = 0.9) -> pa.Table:
+    def patch(self, least: float | None = None) -> pa.Table:
         """The rows with the proposed values of suspects that are at least so sure, as updates that `apply` reads.
 
-        Nothing is changed by itself: look at it, then `monitor.apply(patch)`.
+        Unless it is given, as sure as `at_least` demanded, or 0.9. Nothing is changed by itself: look at it, then
+        `monitor.apply(patch)`.
         """
         import pyarrow as pa
 
+        if least is None:
+            least = SURE if self.least is None else self.least
         if not self.key:
             raise HoldstrueError(
                 "a patch updates rows by their key, and none is given",
