@@ -203,6 +203,19 @@ def test_a_discovery_of_a_large_table_is_asked_too(spark: SparkSession) -> None:
     assert there(discovery.suspects()) == here(holdstrue.suspects(table, key="row number"))  # type: ignore[arg-type]
 
 
+def test_a_patch_by_columns_that_do_not_name_one_row_is_refused(spark: SparkSession) -> None:
+    towns = pa.table(
+        {"id": [0, 0, 2, 3, None, 5], "zip": ["1"] * 5 + ["2"], "town": ["Bonn"] * 3 + ["Bomn", "Bonn", "Ulm"]}
+    )
+    found = on_spark.suspects(frame(spark, towns), "zip -> town", key="id")
+    assert found.patch(0.0).toArrow().to_pylist() == [{"op": "update", "id": 3, "zip": "1", "town": "Bonn"}]
+    with pytest.raises(HoldstrueError, match="zip='1' does not name one row"):
+        on_spark.suspects(frame(spark, towns), "zip -> town", key="zip").patch(0.0)
+    unnamed = towns.set_column(0, "id", pa.array([0, 1, 2, None, 4, 5]))
+    with pytest.raises(HoldstrueError, match="id=None does not name one row"):
+        on_spark.suspects(frame(spark, unnamed), "zip -> town", key="id").patch(0.0)
+
+
 def test_a_monitor_believes_its_rules_and_takes_the_patch(spark: SparkSession, tmp_path: Path) -> None:
     table = pa.table(
         {

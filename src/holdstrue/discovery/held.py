@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, Changes
+from holdstrue.data.changes import DELETE, INSERT, OP_NAMES, Changes, Origin, Places
 from holdstrue.data.coding import domain_of, encode, key_digest
 from holdstrue.data.seed import PROCESS, Seed
 from holdstrue.detect.engine import Engine, Incoming
@@ -60,8 +60,20 @@ class Held:
 
     def load(self, tables: Mapping[str, pa.Table]) -> None:
         """Take in first rows, whose keys must tell them apart."""
-        first = {name: Changes(table, np.full(len(table), INSERT, dtype=np.uint8)) for name, table in tables.items()}
-        self.apply({name: self.resolve(name, changes, "error") for name, changes in first.items()})
+        first = {
+            name: Changes(
+                table, np.full(len(table), INSERT, dtype=np.uint8), Places((Origin(f"table {name!r}", len(table)),))
+            )
+            for name, table in tables.items()
+        }
+        try:
+            incoming = {name: self.resolve(name, changes, "error") for name, changes in first.items()}
+        except ChangeError as error:
+            if "exists already" not in error.message:
+                raise
+            said = error.message.replace("; nothing was applied", "").replace("insert of ", "")
+            raise ChangeError(said, hint="a key must tell the rows apart: name other columns, or none") from error
+        self.apply(incoming)
 
     def resolve(self, name: str, changes: Changes, on_conflict: OnConflict) -> Incoming:
         """Which rows go and which come; nothing is changed yet.

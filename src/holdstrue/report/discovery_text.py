@@ -10,7 +10,7 @@ from holdstrue.discovery.discovery import Discovery
 from holdstrue.discovery.found import Died, FoundRule, NearMiss, RuleChanges
 from holdstrue.report.answer_text import moment_line
 from holdstrue.report.typeset import Cell, Ink, Style, aligned, heads, key_word, plural, printable, shorten, word
-from holdstrue.rules.file import dump_rules
+from holdstrue.rules.file import dump_first_rules
 from holdstrue.rules.model import Inclusion
 
 TOP = 20
@@ -33,7 +33,11 @@ def discovery_data(found: Discovery, style: Style) -> dict[str, Any]:
 
 def rule_file(found: Discovery, style: Style) -> Iterator[str]:
     """The rules that no others imply, as `check` and `init` read them."""
-    yield dump_rules(found.ruleset(style.limit, nearly=True))
+    rules = found.ruleset(style.limit, nearly=True)
+    text, kept = dump_first_rules(rules)
+    if kept < len(rules):
+        yield f"# the first {kept:,} of {len(rules):,} rules, the best: a rule file has no room for more (--top N)\n"
+    yield text
 
 
 def discovery_text(found: Discovery, style: Style) -> Iterator[str]:

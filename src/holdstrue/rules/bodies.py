@@ -340,7 +340,7 @@ class Demand(RuleBody):
 
     @property
     def words(self) -> str:
-        return f"every row has {self.text}"
+        return f"in every row {self.text}"
 
     def normal(self, source: Source | None = None) -> Demand | NotNull:
         match self.condition:

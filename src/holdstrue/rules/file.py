@@ -107,6 +107,26 @@ def dump_rules(rules: RuleSet) -> str:
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=plain, width=1000)
 
 
+def dump_first_rules(rules: RuleSet) -> tuple[str, int]:
+    """As many of the first rules as a file may hold, as `dump_rules` writes them, and how many these are."""
+    from holdstrue.rules.yaml_text import LONGEST, MOST
+
+    room, values, kept = LONGEST, MOST - 2 * len(rules.types) - 20, 0
+    for rule in rules:
+        entry = _entry(rule)
+        values -= 2 * len(entry) + 1
+        room -= sum(len(str(value)) for value in entry.values())
+        if room < 0 or values < 0:
+            break
+        kept += 1
+    text = dump_rules(replace(rules, rules=rules.rules[:kept]))
+    # what YAML puts around and into the texts
+    while len(text) > LONGEST and kept > 1:
+        kept = max(1, min(kept - 1, int(kept * 0.95 * LONGEST / len(text))))
+        text = dump_rules(replace(rules, rules=rules.rules[:kept]))
+    return text, kept
+
+
 def _entry(rule: Rule) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": rule.name, "rule": rule.body.text}
     if rule.severity != "error":
@@ -224,7 +244,9 @@ def _load_yaml(text: str, file: str) -> RuleSet:
     content = read_yaml(text, file)
     if isinstance(content, list):
         content = {"rules": content}
-    if not isinstance(content, dict) or not isinstance(content.get("rules"), list) or not content["rules"]:
+    if isinstance(content, dict) and content.get("rules") == []:
+        raise RuleError(f"{_at(file)}no rules", hint="give at least one: rules:\n  - rule: zip -> city")
+    if not isinstance(content, dict) or not isinstance(content.get("rules"), list):
         raise RuleError(f"{_at(file)}expected a list under 'rules:'", hint=_hint_of(content, file))
     for field in content:
         if field not in _TOP:

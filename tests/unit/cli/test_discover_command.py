@@ -105,6 +105,15 @@ def test_empty_one_row_constant_and_null_columns(tmp_path: Path) -> None:
         (("--budget", "soon"), "--budget 'soon' is not a time"),
         (("--apply", "x.csv"), "--apply follows a discovery that is kept"),
         (("--master", "local[2]"), "--master is about Spark"),
+        (("--batch-id", "monday"), "--batch-id is about changes"),
+        (("--op-column", "what"), "--op-column is about changes"),
+        (("--feed", "ops"), "--feed is about changes"),
+        (("--on-conflict", "ignore"), "--on-conflict is about changes"),
+        (("--arity", "2"), "--arity is about rules of kind ind"),
+        (("--support", "5"), "--support is about rules of kind cfd"),
+        (("--confidence", "0.9"), "--confidence is about rules of kind cfd"),
+        (("--format", "svg"), "--format svg is about rules of kind ind"),
+        (("--key", "city"), "row 2 of table 'data': city='Bonn', which exists already"),
     ],
 )
 def test_bad_arguments_are_named(cities: Path, args: tuple[str, ...], says: str) -> None:
@@ -114,3 +123,23 @@ def test_bad_arguments_are_named(cities: Path, args: tuple[str, ...], says: str)
 
 def test_no_data() -> None:
     assert run("discover").exit_code == 2
+
+
+@pytest.mark.parametrize("option", [("--kind", "dc"), ("--key", "zip"), ("--columns", "id"), ("--error", "0.1")])
+def test_what_a_kept_discovery_was_started_with_is_not_asked_for_again(
+    cities: Path, tmp_path: Path, option: tuple[str, str]
+) -> None:
+    state = tmp_path / "state"
+    run_json("discover", cities, "--kind", "fd,key", "--key", "id", "--state", state)
+    change = write(tmp_path / "c.csv", "id,zip,city\n6,13,Köln\n")
+    for more in ((), ("--apply", change)):
+        result = run("discover", "--state", state, *more, *option)
+        assert (result.exit_code, f"leave out {option[0]}" in result.stderr) == (2, True), result.stderr
+    assert run("discover", "--state", state, "--apply", change).exit_code in (0, 1)
+
+
+def test_a_table_without_rules_gives_a_rule_file_that_says_so(tmp_path: Path) -> None:
+    table = write(tmp_path / "t.csv", "a,b\n")
+    rules = write(tmp_path / "found.yaml", run("discover", table, "--format", "rules").stdout)
+    result = run("check", table, "--rules", rules)
+    assert (result.exit_code, "found.yaml: no rules" in result.stderr) == (2, True), result.stderr

@@ -24,6 +24,7 @@ from holdstrue.discovery.denials.evidence import (
 )
 from holdstrue.discovery.denials.pair_words import PairWords
 from holdstrue.discovery.denials.space import Space
+from holdstrue.discovery.dependencies.left_sides import LeftSides
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.work import Work
 from oracle_denial import holds
@@ -140,3 +141,25 @@ def test_listed_pairs(nulls: str) -> None:
     for mask, one_pair in zip(chosen, breaking_pairs(rows, chosen, ONE, most=1)):
         hit = ((words & mask) == mask).all(axis=1)
         assert len(one_pair) == int(hit.any())
+
+
+def test_counts_that_no_time_is_left_for_are_not_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of wide tables that takes longer than the counting."""
+
+    def put_together(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(word_layout.PairCounter, "into", put_together)
+    rows = CodedRows(space := choose_space(table := table_of(4, 50, 3, 1), DiscoveryOptions()))
+    slots = rows.insert(table)
+    found = evidence_within(space, rows.codes, rows.known, slots, Work.lasting(-1.0, threads=1))
+    assert (found.complete, found.words.shape[0]) == (False, 0)
+
+
+@pytest.mark.parametrize("columns", [1, 63, 64, 65, 128])
+def test_columns_that_are_not_compared_with_others_stand_alone(columns: int) -> None:
+    table = pa.table({f"c{i}": pa.array([i], pa.int64()) for i in range(columns)})
+    assert choose_space(table, DiscoveryOptions()).components == tuple((i,) for i in range(columns))
+    for target in range(columns + 1):
+        left = LeftSides(target, columns)
+        assert members(left.allowed) == [i for i in range(columns) if i != target]

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdstrue.errors import RuleError
-from holdstrue.rules import Rule, RuleSet, Tolerance, dump_rules, load_rules, parse_rule, parse_weever
-from holdstrue.rules.file import parse_tolerance
+from holdstrue.rules import Rule, RuleSet, Tolerance, dump_rules, load_rules, parse_rule, parse_weever, yaml_text
+from holdstrue.rules.file import dump_first_rules, parse_tolerance
 from unit.rules.strategies import conditions, named_t, small_bodies
 
 YAML = """\
@@ -63,7 +63,7 @@ def test_yaml(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("rules: []", "expected a list under 'rules:'", "- rule:"),
+        ("rules: []", "no rules", "- rule:"),
         ("table: x", "expected a list under 'rules:'", "- rule:"),
         ("rules: [key(a)]\nkeys: a", "unknown field 'keys'", "rules, table, key, nulls"),
         ("rules: [{rule: key(a), sevrity: warn}]", "rule 1: unknown field 'sevrity'", "severity"),
@@ -259,3 +259,14 @@ def test_an_empty_where_is_named_once() -> None:
 def test_a_rule_set_without_rules_is_refused() -> None:
     with pytest.raises(RuleError, match="no rules"):
         load_rules(RuleSet(()))
+
+
+def test_no_more_rules_are_written_than_a_file_may_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = load_rules([f"a{i}, `é{i}` -> b{i}" for i in range(300)])
+    assert dump_first_rules(rules) == (dump_rules(rules), 300)
+    for limit, value in (("MOST", 500), ("LONGEST", 2_000)):
+        with monkeypatch.context() as patched:
+            patched.setattr(yaml_text, limit, value)
+            text, kept = dump_first_rules(rules)
+            assert 10 < kept < 300
+            assert load_rules(text).rules == rules.rules[:kept]

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from holdstrue.discovery.found import RuleChanges
 
 
+USUAL_KINDS = "dc,fd,key,column"
+
 _search = partial(typer.Option, rich_help_panel="Search")
 
 
@@ -53,6 +55,12 @@ class SearchOptions:
     confidence: Annotated[str, _search(metavar="C", help="Share of them that must follow it: 0.95.")] = "1"
     threads: Annotated[int | None, _search(min=1, metavar="N", help="Threads that search.")] = None
 
+    @property
+    def first_given(self) -> str | None:
+        """An option that is not as it is when left out."""
+        usual = vars(SearchOptions())
+        return next((f"--{name.replace('_', '-')}" for name, value in vars(self).items() if value != usual[name]), None)
+
     def choices(self) -> dict[str, Any]:
         """As options of `discover`."""
         given = dict(vars(self))
@@ -71,7 +79,7 @@ def discover(
         typer.Option(
             "--kind", metavar="KINDS", help="Which rules: dc, fd, key, cfd, ind, column, separated by commas."
         ),
-    ] = "dc,fd,key,column",
+    ] = USUAL_KINDS,
     key: Annotated[
         list[str] | None,
         typer.Option(metavar="COLS", help="Columns that tell rows apart; NAME=COLS for a table of several."),
@@ -112,6 +120,21 @@ def discover(
             "a discovery that is kept is read and followed in one process, and --engine spark asks for another",
             hint="leave out --engine spark; where the state is too large for that, discover anew from DATA on Spark",
         )
+    batch = {"--batch-id": batch_id, "--op-column": op_column, "--feed": feed, "--on-conflict": on_conflict}
+    idle = next((name for name, value in batch.items() if value not in (None, "auto", "error")), None)
+    if idle is not None and not apply:
+        raise HoldstrueError(f"{idle} is about changes", hint="add --apply CHANGES, or leave it out")
+    kinds = [name.strip() for name in kind.split(",") if name.strip()]
+    if data:
+        _require_heard(kinds, search, format)
+    elif state is not None:
+        chosen = {"--kind": kind != USUAL_KINDS, "--key": key is not None, "--columns": columns is not None}
+        odd = next((name for name, there in chosen.items() if there), None) or search.first_given
+        if odd is not None:
+            raise HoldstrueError(
+                f"{shown(state)} is a discovery that is kept, with its own kinds, keys and options",
+                hint=f"leave out {odd}, or discover anew from DATA",
+            )
     if at is not None and (state is None or data or apply):
         raise HoldstrueError(
             "--at shows an earlier version of a discovery that is kept", hint="holdstrue discover --state STATE --at 12"
@@ -139,7 +162,6 @@ def discover(
         with Working(f"discovering rules in {', '.join(map(shown, data or [state or '']))}") as working:
             if data:
                 sources, keys = _sources(data, key)
-                kinds = [name.strip() for name in kind.split(",") if name.strip()]
                 if cluster is not None:
                     found = cluster.discover(sources, kinds, key=keys, state=state, read=read, **choices)
                 else:
@@ -160,6 +182,18 @@ def discover(
         out.write(told)
         found.close()
     return CLEAN
+
+
+def _require_heard(kinds: list[str], search: SearchOptions, format: str) -> None:  # noqa: A002
+    """Refuse options of kinds of rules that are not looked for."""
+    for option, kind, given in (
+        ("--arity", "ind", search.arity != 1),
+        ("--support", "cfd", search.support != SearchOptions.support),
+        ("--confidence", "cfd", search.confidence != SearchOptions.confidence),
+        ("--format svg", "ind", format == "svg"),
+    ):
+        if given and kind not in kinds:
+            raise HoldstrueError(f"{option} is about rules of kind {kind}", hint=f"add --kind {kind}, or leave it out")
 
 
 def _sources(data: list[str], key: list[str] | None) -> tuple[Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
@@ -118,8 +119,9 @@ def _domains(
 
 def _wanted(table: pa.Table, columns: Sequence[str] | None, empty: bool) -> list[str]:
     schema = table.schema
+    times = Counter(schema.names)
     for name in columns or schema.names:
-        if schema.names.count(name) > 1:
+        if times[name] > 1:
             raise DataError(f"the table has several columns called {name!r}", hint="rename one of them")
     if columns is None:
         names = [name for name in schema.names if family_of(schema.field(name).type) not in (None, "null")]

@@ -51,8 +51,9 @@ class CodedRows:
 
     def insert(self, table: pa.Table) -> I64:
         """Append rows; returns their slots. Runtime complexity: O(values)."""
+        given = set(table.schema.names)
         for name in self.space.columns:
-            if name not in table.schema.names:
+            if name not in given:
                 raise DataError(f"the new rows have no column {name!r}", hint="give every column rules were found on")
         new, first = table.num_rows, self.size
         epochs = [labels.epoch for labels in self._labels.values()]

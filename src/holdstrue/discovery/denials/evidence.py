@@ -144,8 +144,9 @@ Span = tuple[int, int, int, int, int]
 
 
 def _task_pairs(space: Space) -> int:
-    """Pairs of a task: fewer where there are many comparisons."""
-    return max(1, TASK_PAIRS // max(1, len(space.comparisons) // 25))
+    """Pairs of a task: fewer where there are many comparisons, and still fewer where hardly two pairs are alike."""
+    many = len(space.comparisons)
+    return max(1, TASK_PAIRS // max(1, many // 25) // max(1, many // 500))
 
 
 def _triangle(rows: int, most: int) -> list[Span]:
@@ -185,7 +186,8 @@ def _counted(layout: WordLayout, t: TileSide, s: TileSide, spans: list[Span], wo
         return counter
 
     whole = WordCounts(layout.width)
-    for counter in work.each(counted, range(max(1, min(work.workers, len(spans))))):
+    counters = work.each(counted, range(max(1, min(work.workers, len(spans)))))
+    for counter in counters if not stopped else ():
         counter.into(whole)
     return whole, not stopped
 

@@ -131,8 +131,12 @@ class Space:
         home = list(range(len(self.columns)))
         for comparison in self.comparisons:
             one, other = home[comparison.left], home[comparison.right]
-            home = [one if place == other else place for place in home]
-        return tuple(tuple(i for i, place in enumerate(home) if place == root) for root in sorted(set(home)))
+            if one != other:
+                home = [one if place == other else place for place in home]
+        found: dict[int, list[int]] = {root: [] for root in sorted(set(home))}
+        for i, root in enumerate(home):
+            found[root].append(i)
+        return tuple(tuple(members) for members in found.values())
 
     def comparison(self, left: int, right: int) -> int:
         """The number of the comparison of two columns."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdstrue.discovery.bitsets import set_of
 from holdstrue.discovery.dependencies.agree_sets import Outcomes
 from holdstrue.discovery.work import Work
 from holdstrue.index.arrays import room
@@ -26,7 +25,8 @@ class LeftSides:
     def __init__(self, target: int, columns: int) -> None:
         self.target = target
         self.words = columns // 64 + 1
-        self.allowed = set_of(range(columns), self.words)
+        self.allowed = np.full(self.words, ~np.uint64(0))
+        self.allowed[-1] = np.uint64((1 << (columns & 63)) - 1)
         if target < columns:
             self.allowed[target >> 6] &= ~np.uint64(1 << (target & 63))
         self._sets: U64 = np.zeros((64 * self.words + 1, self.words), dtype=np.uint64)

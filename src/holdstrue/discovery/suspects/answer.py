@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from holdstrue.data.coding import domain_of, encode, key_digest
+from holdstrue.data.seed import PROCESS
 from holdstrue.errors import HoldstrueError
 from holdstrue.tabular import Tabular, key_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+SURE = 0.9
+"""How sure a suspect is whose proposed value a patch has, unless it is told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,8 @@ class Suspects(Tabular, Sequence[Suspect]):
     rules: tuple[str, ...] = ()
     """The rules that voted."""
     notes: tuple[str, ...] = ()
+    least: float | None = None
+    """How sure those are that `at_least` left."""
     counts: Mapping[str, int] | None = None
     """How many suspects each column has, where `found` are only the surest of them."""
 
@@ -81,7 +91,8 @@ class Suspects(Tabular, Sequence[Suspect]):
     def at_least(self, confidence: float) -> Suspects:
         """Those that are at least so sure."""
         kept = [at for at, suspect in enumerate(self.found) if suspect.confidence >= confidence]
-        return replace(self, found=tuple(self.found[at] for at in kept), places=tuple(self.places[at] for at in kept))
+        found, places = tuple(self.found[at] for at in kept), tuple(self.places[at] for at in kept)
+        return replace(self, found=found, places=places, least=confidence)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -94,30 +105,38 @@ class Suspects(Tabular, Sequence[Suspect]):
         }
 
     def to_arrow(self) -> pa.Table:
-        """As a table: row, column, value and proposed as text, confidence, why."""
+        """As a table: row, column, value and proposed as text, confidence, why, rows."""
         import pyarrow as pa
 
         def texts(values: Iterator[Any]) -> pa.Array:
             return pa.array([None if value is None else str(value) for value in values], pa.string())
 
+        ends = [0, *accumulate(len(suspect.rows) for suspect in self.found)]
+        # one type for the rows that are suspect and for those that say so
+        named = key_array([*(s.key for s in self.found), *(row for s in self.found for row in s.rows)])
+
         return pa.table(
             {
-                "row": key_array([suspect.key for suspect in self.found]),
+                "row": named[: len(self.found)],
                 "column": pa.array([suspect.column for suspect in self.found], pa.string()),
                 "value": texts(suspect.value for suspect in self.found),
                 "proposed": texts(suspect.proposed for suspect in self.found),
                 "confidence": pa.array([suspect.confidence for suspect in self.found], pa.float64()),
                 "why": pa.array([list(suspect.why) for suspect in self.found], pa.list_(pa.string())),
+                "rows": pa.ListArray.from_arrays(pa.array(ends, pa.int32()), named[len(self.found) :]),
             }
         )
 
-    def patch(self, least: float = 0.9) -> pa.Table:
+    def patch(self, least: float | None = None) -> pa.Table:
         """The rows with the proposed values of suspects that are at least so sure, as updates that `apply` reads.
 
-        Nothing is changed by itself: look at it, then `monitor.apply(patch)`.
+        Unless it is given, as sure as `at_least` demanded, or 0.9. Nothing is changed by itself: look at it, then
+        `monitor.apply(patch)`.
         """
         import pyarrow as pa
 
+        if least is None:
+            least = SURE if self.least is None else self.least
         if not self.key:
             raise HoldstrueError(
                 "a patch updates rows by their key, and none is given",
@@ -129,6 +148,7 @@ class Suspects(Tabular, Sequence[Suspect]):
             if suspect.proposed is not None and suspect.confidence >= least and suspect.column not in self.key
         ]
         rows = sorted({place for place, _ in chosen})
+        self._require_one_row_each(rows)
         at = {place: number for number, place in enumerate(rows)}
         table: pa.Table = self.table.take(pa.array(rows, pa.int64()))
         for column in sorted({suspect.column for _, suspect in chosen}):
@@ -142,3 +162,27 @@ class Suspects(Tabular, Sequence[Suspect]):
         while op in table.column_names:
             op = f"_{op}"
         return table.add_column(0, op, pa.array(["update"] * len(rows), pa.string()))
+
+    def _require_one_row_each(self, places: list[int]) -> None:
+        """Refuse a patch whose key does not name one row: it would be applied to others, or to none."""
+        coded = []
+        for name in self.key:
+            column = self.table.column(name)
+            domain = domain_of([column.type], ordered=False, seed=PROCESS)
+            if domain is None:
+                raise HoldstrueError(f"the key column {name!r} does not compare", hint="name other columns as the key")
+            coded.append(encode(column, domain, name=name))
+        hi, lo, known = key_digest(coded, self.table.num_rows, PROCESS)
+        _, number, times = np.unique(np.column_stack((hi, lo)), axis=0, return_inverse=True, return_counts=True)
+        wrong = [place for place in places if not known[place] or times[number.ravel()[place]] > 1]
+        if wrong:
+            raise not_one_row(self.key, self.table.select(list(self.key)).slice(wrong[0], 1).to_pylist()[0])
+
+
+def not_one_row(key: Sequence[str], row: Mapping[str, Any]) -> HoldstrueError:
+    """What is wrong with a patch by columns that several rows share, or that are NULL."""
+    said = ", ".join(f"{name}={value!r}" for name, value in row.items())
+    return HoldstrueError(
+        f"a patch updates rows by their key, and {said} does not name one row",
+        hint=f"{', '.join(key)} must tell the rows apart, without NULLs: name other columns as the key",
+    )

@@ -156,7 +156,9 @@ class SuspectSearch:
         if code == UNKNOWN:
             return None
         known = self.cells.counts[column].size
-        return self.cells.value(column, code) if code < known else self._proposals[column][code - known]
+        if code < known:
+            return self.cells.value(column, code)
+        return self.cells.read(column, self._proposals[column][code - known])
 
     def _suspect(self, verdict: Verdict, votes: Votes, number: int, name: Name) -> tuple[int, Suspect]:
         cells = self.cells

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from holdstrue.discovery.suspects.answer import Suspect, Suspects
+from holdstrue.discovery.suspects.answer import SURE, Suspect, Suspects, not_one_row
 from holdstrue.errors import HoldstrueError
 from holdstrue.spark.runner import column, quoted
 
@@ -37,6 +39,8 @@ class FrameSuspects:
     """The rules that voted, in some part."""
     notes: tuple[str, ...] = ()
     table: DataFrame | None = field(default=None, repr=False)
+    least: float | None = None
+    """How sure those are that `at_least` left."""
 
     def __len__(self) -> int:
         return sum(self.columns.values())
@@ -47,7 +51,7 @@ class FrameSuspects:
     def at_least(self, confidence: float) -> FrameSuspects:
         """Those that are at least so sure."""
         frame = self.frame.where(F.col("confidence") >= confidence)
-        return replace(self, frame=frame, columns=by_column(frame))
+        return replace(self, frame=frame, columns=by_column(frame), least=confidence)
 
     def first(self, most: int = 20) -> Suspects:
         """The surest of them, here."""
@@ -65,13 +69,17 @@ class FrameSuspects:
             for line in lines
         )
         counts = self.columns if len(self) > len(found) else None
-        return Suspects(found, self.rows, self.key, rules=self.rules, notes=self.notes, counts=counts)
+        return Suspects(found, self.rows, self.key, rules=self.rules, notes=self.notes, least=self.least, counts=counts)
 
-    def patch(self, least: float = 0.9) -> DataFrame:
+    def patch(self, least: float | None = None) -> DataFrame:
         """The rows with the proposed values of suspects that are at least so sure, as updates that `apply` reads.
 
-        Nothing is changed by itself: look at it, then `monitor.apply(patch)`. Bytes have no patch, having no text.
+        Unless it is given, as sure as `at_least` demanded, or 0.9. Nothing is changed by itself: look at it, then
+        `monitor.apply(patch)`. Bytes have no patch, having no text. Runs a job that looks whether the key names one
+        row each.
         """
+        if least is None:
+            least = SURE if self.least is None else self.least
         if not self.key or self.table is None:
             raise HoldstrueError(
                 "a patch updates rows by their key, and none is given",
@@ -85,6 +93,7 @@ class FrameSuspects:
         mended = chosen.groupBy("row").agg(pairs.alias(":mended")).withColumnRenamed("row", ":named")
         named = F.struct(*map(column, self.key)) if len(self.key) > 1 else column(self.key[0])
         found = self.table.join(mended, named.eqNullSafe(F.col(":named")))
+        self._require_one_row_each(found)
         op = "op"
         while op in self.table.columns:
             op = f"_{op}"
@@ -95,6 +104,14 @@ class FrameSuspects:
             for name in self.table.columns
         ]
         return found.select(F.lit("update").alias(op), *own)
+
+    def _require_one_row_each(self, found: DataFrame) -> None:
+        """Refuse a patch whose key does not name one row: it would be applied to others, or to none."""
+        unknown = reduce(or_, (column(name).isNull() for name in self.key))
+        counted = found.groupBy(*map(column, self.key)).agg(F.count("*").alias(":times"))
+        wrong = counted.where(unknown | (F.col(":times") > 1)).drop(":times").limit(1).collect()
+        if wrong:
+            raise not_one_row(self.key, wrong[0].asDict())
 
 
 def by_column(frame: DataFrame) -> dict[str, int]:
