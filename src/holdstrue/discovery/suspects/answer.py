@@ -64,9 +64,9 @@ class Suspects(Tabular, Sequence[Suspect]):
     places: tuple[int, ...] = field(default=(), repr=False, compare=False)
     rules: tuple[str, ...] = ()
     """The rules that voted."""
+    least: float = 0.0
+    """How sure those are that `at_least` left; 0 where all were left."""
     notes: tuple[str, ...] = ()
-    least: float | None = None
-    """How sure those are that `at_least` left."""
 
     def __len__(self) -> int:
         return len(self.found)
@@ -127,7 +127,7 @@ class Suspects(Tabular, Sequence[Suspect]):
         import pyarrow as pa
 
         if least is None:
-            least = SURE if self.least is None else self.least
+            least = self.least or SURE
         if not self.key:
             raise HoldstrueError(
                 "a patch updates rows by their key, and none is given",

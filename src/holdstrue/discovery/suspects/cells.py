@@ -104,10 +104,6 @@ class CodedCells:
             found = self._texts[column] = [value if isinstance(value, str) else str(value) for value in values]
         return found
 
-    def value(self, column: int, code: int) -> Any:
-        """The value of a code."""
-        return self.distinct[column][code].as_py()
-
     def read(self, column: int, text: str) -> Any:
         """A proposed text as a value of the column; None where its type has no such value, such as 128 in int8."""
         if self.text_like(column):
@@ -116,6 +112,10 @@ class CodedCells:
             return pa.scalar(text).cast(self.distinct[column].type).as_py()
         except pa.ArrowInvalid:
             return None
+
+    def value(self, column: int, code: int) -> Any:
+        """The value of a code."""
+        return self.distinct[column][code].as_py()
 
     def grouped(self, columns: Sequence[int], codes: I32 | None = None) -> Grouped:
         """Rows by their values in some columns. Complexity: O(rows log rows)."""
