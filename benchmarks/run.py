@@ -42,6 +42,7 @@ from scenarios import (
     spark_order,
     spark_sql,
     spark_state,
+    spark_suspects,
     suspects,
 )
 from scenarios.setting import Outcome, Setting
@@ -69,6 +70,7 @@ SCENARIOS = {
     "spark_state": spark_state.run,
     "shard_pages": shard_pages.run,
     "spark_discover": spark_discover.run,
+    "spark_suspects": spark_suspects.run,
     "discover_ind": discover_ind.run,
     "fragments": fragments.run,
     "discover_fd": discover_fd.run,
@@ -102,6 +104,7 @@ SIZES = {
     "spark_state": "1000000,10000000,30000000",
     "shard_pages": "500,5000,20000",
     "spark_discover": "1000000,10000000",
+    "spark_suspects": "300000,1000000",
     "discover_ind": "1000000,10000000",
     "fragments": "200000,500000,1000000,2000000",
     "discover_fd": "100000,1000000",

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from holdstrue import HoldstrueError, Monitor, check, load_rules
-from holdstrue.detect import costs, pair, recount
+from holdstrue.detect import costs, order_sieve, pair, recount
 from holdstrue.index import blocks, order_screen
 from holdstrue.kernels import dominance, halves
 from holdstrue.rules import Rule, RuleSet
@@ -38,9 +38,15 @@ WAYS: dict[str, dict[str, float]] = {
 @contextmanager
 def thresholds(data: st.DataObject, way: str) -> Iterator[None]:
     """Sizes at which anything changes, so small that a few rows pass them."""
-    small: list[tuple[Any, str, float]] = [
+    small: list[tuple[Any, str, Any]] = [
         (pair, "COUNT_FROM", data.draw(st.sampled_from([0, 4096]))),
         (recount, "SHARED_FROM", data.draw(st.sampled_from([1, 1 << 16]))),
+        (recount, "SWEPT", data.draw(st.sampled_from([2, 1 << 17]))),
+        (order_sieve, "SIEVED_FROM", data.draw(st.sampled_from([1, 1 << 14]))),
+        (order_sieve, "FEWEST_CELLS", 1),
+        (order_sieve, "SAMPLE", data.draw(st.sampled_from([1, 4, 1 << 11]))),
+        # few rows are mostly in disorder
+        (order_sieve, "_mostly", lambda rows: False),
         (halves, "SMALL", data.draw(st.sampled_from([0, 3, 1 << 16]))),
         (dominance, "COMPARED", data.draw(st.sampled_from([1, 4, 2048]))),
         (blocks, "MOST_UNSORTED", data.draw(st.sampled_from([0, 128]))),

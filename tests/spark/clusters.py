@@ -17,7 +17,9 @@ from servers import LOOPBACK, Process, answers, free_port, launch
 
 HOME = Path(pyspark.__file__).parent
 SOON = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of a Java process that is to start at once rather than to run fast later."""
+"""Options of a Java process that is to start at once rather than to run fast later: queries of a few rows are hardly
+ever the same, and Java takes longer to compile them well than they run."""
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def _environment(host: str = LOOPBACK) -> dict[str, str]:
@@ -54,6 +56,7 @@ def connect_server(
         "spark.connect.grpc.binding.port": str(port),
         **(conf or {}),
     }
+    chosen[_JAVA_OPTIONS] = f"{chosen[_JAVA_OPTIONS]} {SOON}"
     service = ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
     with tempfile.TemporaryDirectory(prefix="holdstrue-connect-") as folder:
         process = launch(

@@ -18,7 +18,7 @@ from fault_proxy import FaultProxy
 from holdstrue.spark import small
 from holdstrue.spark.session import start
 from objects import Moto, environment
-from spark.clusters import connect_server, standalone
+from spark.clusters import SOON, connect_server, standalone
 from spark.scenarios import scenario
 from unit.cli.runs import PEOPLE, RULES, write
 
@@ -46,10 +46,9 @@ def spark(to_stores: FaultProxy, tmp_path_factory: pytest.TempPathFactory) -> It
     # workers are started once, and with them what they know of stores
     own = environment(to_stores.url) | {"HOLDSTRUE_CACHE": str(tmp_path_factory.mktemp("cache of workers"))}
     jars |= {f"spark.executorEnv.{name}": value for name, value in own.items()}
-    # nothing that grows with a table goes through the driver
-    jars["spark.driver.maxResultSize"] = "4m"
+    soon = {"spark.driver.extraJavaOptions": SOON, "spark.executor.extraJavaOptions": SOON}
     if MODE == "local":
-        session = start("local[2]", jars)
+        session = start("local[2]", jars | soon)
         yield session
         session.stop()
     elif MODE == "connect":
@@ -61,7 +60,7 @@ def spark(to_stores: FaultProxy, tmp_path_factory: pytest.TempPathFactory) -> It
         # two cores here too, and no test before both workers are there
         few = {"spark.sql.shuffle.partitions": "2", "spark.scheduler.minRegisteredResourcesRatio": "1.0"}
         with standalone(workers=2) as cluster:
-            session = start(cluster.url, jars | few)
+            session = start(cluster.url, jars | soon | few)
             yield session
             session.stop()
     else:
@@ -120,7 +119,11 @@ def by_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def interpreted(spark: SparkSession) -> Iterator[None]:
     """Queries of ten rows that are run once: compiling them would take longer than all else."""
-    chosen = {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"}
+    chosen = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.adaptive.enabled": "false",
+    }
     before = {name: str(spark.conf.get(name)) for name in chosen}
     for name, value in chosen.items():
         spark.conf.set(name, value)

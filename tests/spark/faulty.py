@@ -237,7 +237,7 @@ def tasks(path: str, marks: str) -> None:
     """Every fault in every stage, in turn, where Spark tries tasks again."""
     from holdstrue.spark import Monitor, start
 
-    spark = start("local[2,4]", {"spark.log.level": "OFF"})
+    spark = start("local[2,4]", {"spark.log.level": "OFF", "spark.driver.extraJavaOptions": SOON})
     first = spark.createDataFrame(as_table(batch(0)))
     monitor = Monitor(spark, path, RULES, key="id", **CUT)
     monitor.apply(first, "b0")
@@ -252,6 +252,7 @@ def cluster(path: str, marks: str, url: str, speculation: str) -> None:
     eager = {"spark.speculation": "true", "spark.speculation.quantile": "0.5", "spark.speculation.multiplier": "1.1"}
     conf = {"spark.sql.shuffle.partitions": "2", "spark.scheduler.minRegisteredResourcesRatio": "1.0"}
     conf |= {"spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"], "spark.log.level": "OFF"}
+    conf |= {"spark.driver.extraJavaOptions": SOON, "spark.executor.extraJavaOptions": SOON}
     spark = start(url, conf | (eager if speculation == "copied" else {}))
     monitor = Monitor(spark, path, RULES, key="id", **CUT)
     if not monitor.batches:
@@ -348,7 +349,7 @@ def stream(path: str, source: str, kept: str, called: str, when: str, batches: s
         if last:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    monitor = Monitor(start("local[2]"), path, RULES, key="id", **CUT)
+    monitor = Monitor(start("local[2]", {"spark.driver.extraJavaOptions": SOON}), path, RULES, key="id", **CUT)
     with mock.patch.object(Journal, "commit", killed):
         files = monitor.spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).json(source)
         monitor.stream(files, [hear], checkpoint=kept, trigger={"availableNow": True}).awaitTermination()

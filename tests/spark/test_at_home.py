@@ -53,6 +53,8 @@ def test_frames_that_spark_cannot_check_are_refused(spark: SparkSession) -> None
     spark.conf.set("spark.sql.caseSensitive", "false")
     with pytest.raises(DataError, match="but for capitals"):
         hs.check(spark.range(3).selectExpr("id", "id as zip", "id as ZIP"), "key(zip)")
+    with pytest.raises(DataError, match="but for capitals"):  # all columns of the frame are read
+        hs.check(spark.range(3).selectExpr("id", "id as zip", "id as ZIP"), "zip -> ZIP", key="id")
     spark.conf.set("spark.sql.caseSensitive", before)
     with pytest.raises(HoldstrueError, match="tasks is '2'"):
         hs.check(spark.range(3), "key(id)", tasks="2")  # type: ignore[arg-type]

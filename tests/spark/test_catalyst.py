@@ -219,6 +219,7 @@ def test_the_condition_of_a_cfd_is_pushed_where_footers_tell_the_rows(
         assert f"EqualTo(a,{pattern})" in plan
 
 
+@pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("nulls", ["unknown", "equal"])
 def test_what_a_condition_fixes_is_not_grouped_by(spark: SparkSession, nulls: Any) -> None:
     """Patterns and filters with constants, alone, beside others of the same left side, and with nothing left open."""
@@ -282,10 +283,14 @@ def test_rows_that_footers_tell_are_not_counted_in_the_scan(
 @pytest.mark.parametrize("nulls", ["unknown", "equal"])
 @pytest.mark.parametrize(("reduced", "sampled"), [(0, 20_000), (1 << 40, 20_000), (1 << 40, 5)])
 def test_groupings_of_large_tables(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nulls: Any, reduced: int, sampled: int
-) -> None:
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest,
+    nulls: Any, reduced: int, sampled: int,
+) -> None:  # fmt: skip
     """Keys that hold and that do not, FDs of every type in bundles, by left side, and where a sample is wrong of them;
     patterns and rows beside them."""
+    if nulls == "equal":
+        # the same queries but for how NULL is written: they are compiled once, for the other case
+        request.getfixturevalue("interpreted")
     monkeypatch.setattr(sampling, "SAMPLED", sampled)
     monkeypatch.setattr(left_sides, "VALUES", 4)
     monkeypatch.setattr(footers, "LEAST_BYTES", 1)
@@ -305,7 +310,8 @@ def test_groupings_of_large_tables(
         "[truth] -> [text] with (_ || _), (true || 'a')",
     ]
     rules = replace(load_rules(texts), nulls=nulls)
-    for key in ("id", "k", None):
+    keys = ("id", "k", None) if nulls == "equal" else ("id",)
+    for key in keys:
         one = holdstrue.check(table, rules, key=key, limit=None)
         report = check(data, rules, key=key, limit=None)
         assert [r.counts for r in report.results] == [r.counts for r in one.results]

@@ -378,3 +378,26 @@ def test_relations_over_sites(tmp_path: Path) -> None:
     gone = write(tmp_path / "gone.csv", "op,id\ndelete,99\n")
     assert "delete of id=99, which does not exist" in run("fragments", "apply", other, gone, *SPARK).stderr
     assert "--master is about Spark" in run("fragments", "check", other, *MASTER).stderr
+
+
+def test_suspects_of_files(tmp_path: Path) -> None:
+    lines = "".join(
+        f"{at},{zip_},{town}\n" for at, (zip_, town) in enumerate([("01", "Bonn")] * 30 + [("2", "Ulm")] * 30)
+    )
+    data = write(tmp_path / "towns.csv", f"id,zip,town\n{lines}60,01,Bomn\n61,2,Uln\n")
+    asked = ("suspects", data, "--key", "id", "--type", "zip=text", "--rule", "towns := zip -> town")
+    alone, found = (json.loads(run(*asked, *place, "--format", "json").stdout) for place in ((), SPARK))
+    assert found["suspects"] == alone["suspects"]
+    assert [(one["row"], one["proposed"]) for one in found["suspects"]] == [(60, "Bonn"), (61, "Ulm")]
+    text = run(*asked, *SPARK, "--limit", "1").stdout
+    assert "2 cells probably wrong" in text
+    assert "1 more" in text
+    listed = run(*asked, *SPARK, "--limit", "1", "--format", "jsonl")
+    assert len(listed.stdout.splitlines()) == 1
+    assert "1 more" in listed.stderr
+    for refused in (("--format", "patch"), ("-o", tmp_path / "all.parquet")):
+        result = run(*asked, *SPARK, *refused)
+        assert (result.exit_code, "data frame" in result.stderr) == (2, True)
+    state = tmp_path / "state"
+    assert run("init", state, "--rule", "zip -> town", "--key", "id", "--data", data).exit_code == 0
+    assert "is a state" in run("suspects", state, *SPARK).stderr

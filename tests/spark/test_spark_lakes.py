@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,3 +66,34 @@ def test_an_iceberg_table_has_the_rows_of_its_snapshot(spark: SparkSession, tmp_
     place = Path(table.location().removeprefix("file://"))
     report = check(frame_of(spark, [str(place)], None, {}), "zip -> city", key="id")
     assert (report.rows, report.total) == ({"data": 4}, 0)
+
+
+NOON = dt.datetime(2024, 3, 31, 12, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([NOON, NOON + dt.timedelta(microseconds=5), None], pa.timestamp("us", "UTC")),
+        pa.array([NOON.replace(tzinfo=None), None, None], pa.timestamp("us")),
+        pa.array([dt.date(2024, 3, 31), dt.date(1, 1, 1), None]),
+        pa.array(["x y", "a=b c%/\u00fc#?[x]", None]),
+        pa.array(["07", "1.50", "7"]),
+        pa.array([Decimal("1.50"), Decimal("-2.00"), None], pa.decimal128(5, 2)),
+        pa.array([True, False, None]),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_values_in_the_paths_of_a_delta_table(spark: SparkSession, tmp_path: Path, values: pa.Array) -> None:
+    """Delta writes moments in UTC there, whatever zone a session has."""
+    deltalake = pytest.importorskip("deltalake")
+    place = tmp_path / "table"
+    deltalake.write_deltalake(place, pa.table({"id": [1, 2, 3], "part": values}), partition_by=["part"])
+    wanted = deltalake.DeltaTable(place).to_pyarrow_table().select(["id", "part"]).sort_by("id")
+    before = str(spark.conf.get("spark.sql.session.timeZone"))
+    spark.conf.set("spark.sql.session.timeZone", "America/St_Johns")
+    try:
+        got = frame_of(spark, [str(place)], None, {}).select("id", "part").toArrow().sort_by("id")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert got.cast(wanted.schema).to_pylist() == wanted.to_pylist()

@@ -1,4 +1,4 @@
-"""What `check`, `discover`, `init`, `apply` and `fragments` do on Spark."""
+"""What `check`, `discover`, `suspects`, `init`, `apply` and `fragments` do on Spark."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from holdstrue.rules.types import Declared
     from holdstrue.shards.facts import Facts
     from holdstrue.spark import Report
+    from holdstrue.spark.suspecting.frame_suspects import FrameSuspects
 
 Files = Mapping[str, Sequence[str]]
 
@@ -151,6 +152,33 @@ class Cluster:
         notes.add(*found.notes)
         found.notes = tuple(notes)
         return found
+
+    def suspects(
+        self,
+        files: Sequence[str],
+        rules: RuleSet | None,
+        *,
+        read: Mapping[str, Any],
+        types: Mapping[str, str],
+        **choices: Any,
+    ) -> FrameSuspects:
+        """Find the cells of files that are probably wrong."""
+        from holdstrue.data.notes import Notes
+        from holdstrue.plan.compile import main_table
+        from holdstrue.rules.types import checked_types, types_of_table
+
+        spark = self.session()
+        from holdstrue.spark import suspects
+        from holdstrue.spark.files import frame_of
+
+        main = "data" if rules is None else main_table(rules, ())
+        declared = (*(() if rules is None else rules.types), *checked_types(types.items()))
+        notes = Notes()
+        own = types_of_table(declared, main, main, (main,))
+        frame = frame_of(spark, list(files), None, read, types=own, notes=notes)
+        found = suspects(frame, rules, types=types, **choices)
+        notes.add(*found.notes)
+        return replace(found, notes=tuple(notes))
 
     def create(
         self,

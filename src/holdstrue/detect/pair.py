@@ -17,7 +17,7 @@ import numpy as np
 from holdstrue.detect import costs
 from holdstrue.detect.detector import Batch, Batches, Detector, Outcome, Pairs, first, no_pairs, nothing
 from holdstrue.detect.pair_set import PairSet
-from holdstrue.detect.partners import countable
+from holdstrue.detect.partners import countable, partners_about
 from holdstrue.detect.recount import PairSweep
 from holdstrue.index.arrays import Snapshot, room, turns, with_slack
 from holdstrue.index.checked import Checked
@@ -171,7 +171,7 @@ class PairDetector(Detector):
             # so large a batch need not ask the index what it would find, nor have it built for that
             self.estimate = costs.Estimate(None, least, everything, most, whole=True)
             return np.flatnonzero(self._rows.alive[: batch.first_new]).astype(np.int32)
-        candidates = self._candidates_about(old) + self._candidates_about(new)
+        candidates = self._candidates_about(old, batch.staying) + self._candidates_about(new, batch.staying)
         probe = costs.probe_cost(rows, candidates)
         about = self._touched_about(batch)
         if probe <= costs.SLOT * batch.rows.size + costs.sweep_cost(self._shape, about, 0, 0) / 2:
@@ -186,15 +186,20 @@ class PairDetector(Detector):
         self.estimate = costs.Estimate(int(candidates), probe, swept, sweep, whole=swept == everything)
         return stay if self.estimate.sweeps else None
 
-    def _candidates_about(self, slots: I32) -> float:
+    def _candidates_about(self, slots: I32, staying: int) -> float:
         """About how many candidates probing for some rows would find, from a few of them."""
         if not slots.size:
             return 0.0
         drawn = slots[:: max(1, slots.size // costs.DRAWN)]
         roles = (T_ROLE,) if self._symmetric else (T_ROLE, S_ROLE)
         found = sum(self._set.index.hits_about(self._number, drawn, role, costs.MOST_DRAWN) for role in roles)
-        living = max(1, self._rows.living)
-        return found * slots.size * (1 + slots.size / living)
+        if slots.size <= staying:
+            return found * slots.size * (1 + slots.size / staying)
+        # the few rows that stay, if there are any, tell nothing of what the batch's own rows find among themselves
+        searched = [term for term in self._shape.terms if term not in self._set.index.unsearched(self._number)]
+        others = slots[:: max(1, slots.size // costs.LOOKED_AT)]
+        among = partners_about(searched, self._set, self._number, drawn, others)
+        return slots.size * (found + among * slots.size / others.size)
 
     def _touched(self, batch: Batch) -> I32:
         """The rows that stay in the groups of a batch's rows; all that stay where each role has its own groups."""

@@ -110,6 +110,20 @@ def count_between(shape: Shape, rows: PairRows, check: int, t: SweepSide, s: Swe
     return as_t - own, as_s - own
 
 
+def partners_about(terms: Sequence[Term[int]], rows: PairRows, check: int, few: I32, others: I32) -> float:
+    """How many of some other rows each of a few rows satisfies such terms with, as t, on average.
+
+    Complexity: O(few * others * terms).
+    """
+    t, s = few[:, np.newaxis], others[np.newaxis]
+    t_groups, s_groups = rows.groups(check)
+    met = (t_groups[t] == s_groups[s]) & (t_groups[t] >= 0) & (t != s)
+    for term in terms:
+        if term.op is not Op.EQ:
+            met &= term.op.on_codes(rows.codes(term.left)[t], rows.codes(term.right)[s])
+    return float(np.count_nonzero(met)) / few.size
+
+
 def _able(rows: PairRows, check: int, side: SweepSide, role: int) -> I64:
     able = np.ones(side.slots.size, dtype=np.bool_)
     for slots in side.images:

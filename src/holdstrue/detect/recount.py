@@ -9,17 +9,23 @@ a row that stays, and of two updated rows, that satisfy the terms in either vers
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from holdstrue.detect.detector import Batch
+from holdstrue.detect.order_sieve import with_chance
 from holdstrue.detect.partners import SweepSide, count_between, count_partners
-from holdstrue.index.protocol import PairRows, Shape
-from holdstrue.threads import each
+from holdstrue.index.order_screen import ScreenedRows
+from holdstrue.index.protocol import Shape
+from holdstrue.kernels.group_parts import rows_by_group, share_out
+from holdstrue.threads import results
 from holdstrue.typing import I32, I64
 
 SHARED_FROM = 1 << 16
-"""Rows from which on threads share out the groups. Chosen, not tuned."""
+"""Rows from which on groups are counted some at a time. Chosen, not tuned."""
+SWEPT = 1 << 17
+"""About how many rows are swept at a time: what is written of them stays in the caches until it is read."""
 
 
 @dataclass(frozen=True)
@@ -42,24 +48,36 @@ class PairSweep:
     """
 
     shape: Shape
-    rows: PairRows
+    rows: ScreenedRows
     check: int
     symmetric: bool
 
     def among(self, slots: I32, threads: int = 1) -> I64:
         """By row the violating pairs that it is in, with others of the same rows.
 
-        Pairs lie within groups, so that each of several threads counts those of its own groups.
+        Pairs lie within groups, so that these are counted some at a time, each of several threads those of its own.
+        Complexity: O(rows), and the sweeps of those that are left of them where most are in order.
         """
         t_groups, s_groups = self.rows.groups(self.check)
-        if threads > 1 and slots.size >= SHARED_FROM and t_groups is s_groups:
-            # rows without a group, whose number is -1, are nobody's partners wherever they are
-            owner = t_groups[slots] % np.int32(threads)
-            parts = [np.flatnonzero(owner == number) for number in range(threads)]
-            degrees = np.empty(slots.size, dtype=np.int64)
-            for part, found in zip(parts, each(lambda part: self.among(slots[part]), parts, threads), strict=True):
-                degrees[part] = found
-            return degrees
+        if slots.size < SHARED_FROM or t_groups is not s_groups:
+            return self._counted(slots)
+        degrees = np.empty(slots.size, dtype=np.int64)
+        places = _parts(slots, t_groups, max(threads, -(-slots.size // SWEPT)))
+        for own, found in zip(places, results(lambda own: self._counted(slots[own]), places, threads), strict=True):
+            degrees[own] = found
+        return degrees
+
+    def _counted(self, slots: I32) -> I64:
+        """The same of all at once."""
+        chance = with_chance(self.shape, self.rows, self.check, slots)
+        if chance is None:
+            return self._swept(slots)
+        degrees = np.zeros(slots.size, dtype=np.int64)
+        left = np.flatnonzero(chance)
+        degrees[left] = self._swept(slots[left])
+        return degrees
+
+    def _swept(self, slots: I32) -> I64:
         as_t, as_s = count_partners(self.shape, self.rows, self.check, slots)
         return as_t if self.symmetric else as_t + as_s
 
@@ -93,3 +111,16 @@ class PairSweep:
             if both.any():
                 kept = self.kept(new[both], twins[both], stay[(before > 0) & (after[: stay.size] > 0)])
         return Recount(slots, after, came - kept, went - kept, grown)
+
+
+def _parts(slots: I32, groups: I32, parts: int) -> list[I32]:
+    """The places of rows in about so many parts of whole groups that follow each other by number."""
+    counts = np.zeros(int(groups.max()) + 2, dtype=np.int64)
+    rows_by_group(slots, groups, counts)
+    # a group is where its first row would be, were all parts equally large
+    part_of = ((np.cumsum(counts) - counts) * parts // slots.size).astype(np.int32)
+    cuts = np.searchsorted(part_of, np.arange(parts + 1))
+    sums = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))[cuts]
+    places = np.empty(slots.size, dtype=np.int32)
+    share_out(slots, groups, part_of, sums[:-1].copy(), places)
+    return [places[start:end] for start, end in pairwise(sums.tolist()) if start < end]

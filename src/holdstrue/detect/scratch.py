@@ -41,6 +41,10 @@ TOGETHER = 1 << 15
 """Rows from which on checks run in threads: below, handing them over takes longer than they do."""
 
 
+ENOUGH = 2
+"""Rules a thread from which on no thread is left without one for long. Chosen, not tuned."""
+
+
 class Shelf:
     """The detectors of rules that were asked for last, up to so many bytes in all."""
 
@@ -234,7 +238,9 @@ class ScratchEngine(Engine):
 
     def _pieces(self, name: str, values: pa.Table, threads: int) -> Pieces:
         conditions = [condition for check in self.plan.checks if check.table == name for condition in check.conditions]
-        return Pieces(values, self.tables[name].domains, threads, conditions)
+        # with rules enough for all threads, sieves that threads share would only be filled and joined in vain
+        sharing = 1 if len(self.detectors) >= ENOUGH * threads else threads
+        return Pieces(values, self.tables[name].domains, threads, conditions, sharing)
 
     def _check_rest(self, rest: Sequence[Detector], tables: Mapping[str, pa.Table], threads: int) -> None:
         """The checks that need all rows coded: those that compare by order, references and measures."""

@@ -56,10 +56,13 @@ class Pieces:
         domains: dict[str, tuple[int, Domain]],
         threads: int,
         conditions: Iterable[Condition | None] = (),
+        sharing: int | None = None,
     ) -> None:
         self.values = values
         self.rows = values.num_rows
         self.threads = threads
+        self.sharing = threads if sharing is None else sharing
+        """How many threads share the rows of one sieve: each fills one of its own, which then are joined."""
         self._domains = domains
         self.batches: list[pa.RecordBatch] = values.to_batches(max_chunksize=PIECE)
         self.starts = [0, *accumulate(batch.num_rows for batch in self.batches)]
@@ -87,7 +90,9 @@ class Pieces:
 
     def only(self, slots: I32, columns: Sequence[str]) -> Pieces:
         """The same of some columns of some rows. Complexity: O(rows taken)."""
-        return Pieces(rows_at(self.values.select(list(columns)), slots), self._domains, self.threads)
+        return Pieces(
+            rows_at(self.values.select(list(columns)), slots), self._domains, self.threads, sharing=self.sharing
+        )
 
     def is_digested(self, column: str) -> bool:
         """Whether a column's words are digests."""
@@ -196,7 +201,7 @@ def _sift(check: GroupCheck, pieces: Pieces, slots: I32 | None) -> I32:
         before = words.size
         if before < 2:
             break
-        left = np.flatnonzero(_round(words, rights, factor, pieces.threads)).astype(np.int32)
+        left = np.flatnonzero(_round(words, rights, factor, pieces.sharing)).astype(np.int32)
         slots = left if slots is None else slots[left]
         if number + 1 < len(FACTORS):
             # another round pays where chance brought many together, and not where most rows do violate the rule

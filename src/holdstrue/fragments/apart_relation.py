@@ -18,7 +18,7 @@ from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.fragments.channel import Channel, Traffic
 from holdstrue.fragments.declaration import Declaration
 from holdstrue.fragments.design import RelationDesign, designed
-from holdstrue.fragments.relation import LOAD, Relation
+from holdstrue.fragments.relation import LOAD, Relation, named
 from holdstrue.fragments.relation_delta import RelationDelta
 from holdstrue.fragments.remote_host import RemoteHost
 from holdstrue.fragments.shipping_plan import ShippingPlan
@@ -182,9 +182,7 @@ class ApartRelation(Relation):
 
     def take_up(self, batch: str) -> ApartDelta:
         """Apply what the sites were offered under a batch's id, everywhere or nowhere."""
-        if not batch.strip() or batch == LOAD:
-            raise HoldstrueError(f"a batch cannot be called {batch!r}", hint="give it a name of its own")
-        return self._bring(batch)
+        return self._bring(named(batch))
 
     def load(self) -> ApartDelta:
         """Load every site from its own source."""

@@ -30,6 +30,7 @@ from holdstrue.fragments.relation import Relation
 from holdstrue.location import local_path, nearby_hint
 from holdstrue.rules.file import load_rules
 from holdstrue.rules.model import RuleSet
+from holdstrue.rules.terms import condition_columns
 from holdstrue.rules.yaml_text import read_yaml
 from holdstrue.state.object_url import ObjectUrl, is_object_url
 
@@ -57,6 +58,14 @@ class Declaration:
     def options(self) -> PlanOptions:
         """How to plan."""
         return PlanOptions(self.plan, self.k, self.seconds, self.shares)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Those that the file speaks of."""
+        named = {*self.key, *(name for site in self.sites for name in site.columns or ())}
+        named |= {name for rule in self.rules for name in rule.columns}
+        filters = [site.condition for site in self.sites if site.condition is not None]
+        return frozenset(named | {name for where in filters for name in condition_columns(where)})
 
     def relation(self, **options: Any) -> Relation:
         """Open it."""

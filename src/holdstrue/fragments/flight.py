@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ from holdstrue.fragments.frames import SlowError, UnreachableError
 from holdstrue.fragments.site_service import SiteService
 
 ASK = "ask"
+_TOKEN = re.compile(r"[!-~]([ -~]*[!-~])?")
 PIECE = 64 << 20
 """Bytes of an answer that come together: a load may break rules for as many rows as there are, and what gRPC is given
 at once ends the process from 2 GiB on."""
@@ -42,6 +45,11 @@ class Credentials:
     authority: str | None = None
 
     def __post_init__(self) -> None:
+        if self.token is not None and not _TOKEN.fullmatch(self.token):
+            raise HoldstrueError(
+                f"the token {'has characters that cannot be sent' if self.token.strip() else 'is empty'}",
+                hint="letters, digits and signs of ASCII, with no blank at its ends",
+            )
         files = {"certificate": self.certificate, "key": self.key, "authority": self.authority}
         missing = [name for name, file in files.items() if file is None]
         if missing and len(missing) < len(files):
@@ -49,6 +57,29 @@ class Credentials:
                 f"TLS needs a certificate, its key and the authority; missing: {', '.join(missing)}",
                 hint="give --certificate, --key and --authority, or none of them",
             )
+        if not missing:
+            self._refuse_unfit()
+
+    def _refuse_unfit(self) -> None:
+        """Refuse files that gRPC would only complain of while it connects, and in words of its own."""
+        for name in ("certificate", "key", "authority"):
+            self.read(name)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        try:
+            # without an answer for a password it would be asked for at the terminal
+            context.load_cert_chain(str(self.certificate), str(self.key), password="")
+        except (ssl.SSLError, ValueError) as error:
+            raise HoldstrueError(
+                f"the certificate {self.certificate!r} and the key {self.key!r} cannot be used: {_reason(error)}",
+                hint="both are PEM; the key belongs to the certificate and has no password",
+            ) from None
+        try:
+            context.load_verify_locations(self.authority)
+        except ssl.SSLError as error:
+            raise HoldstrueError(
+                f"the authority {self.authority!r} cannot be used: {_reason(error)}",
+                hint="a certificate in PEM, which has signed those of all sites",
+            ) from None
 
     @property
     def tls(self) -> bool:
@@ -62,6 +93,13 @@ class Credentials:
             return file.read_bytes()
         except OSError as error:
             raise HoldstrueError(f"cannot read the {name} {str(file)!r}: {error.strerror}") from None
+
+
+_TLS = "both sides must use TLS or neither, with certificates that the other side's authority has signed"
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "reason", None) or error).lower().replace("_", " ")
 
 
 def parted(address: str) -> tuple[str, int]:
@@ -176,7 +214,7 @@ class Wires:
             raise UnreachableError(
                 f"site {site!r} at {self._addresses[site]} does not answer: {said or type(error).__name__}",
                 hint=f"start it: holdstrue site serve FILE --name {site}"
-                + ("; if it is there, both sides must use TLS or neither" if "Socket closed" in said else ""),
+                + (f"; if it is there, {_TLS}" if "Socket closed" in said or "handshake" in said else ""),
             ) from None
 
     def _client(self, site: str) -> flight.FlightClient:

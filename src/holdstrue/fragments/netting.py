@@ -23,6 +23,7 @@ from holdstrue.typing import I32, U8, Mask
 
 NOWHERE, SEVERAL = -1, -2
 """In place of a fragment's number."""
+FITS = "inserted rows must be new, updated and deleted ones must be there; upsert takes rows that may be either"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def netted(changes: Changes, key: Sequence[str], ids: Ids, presence: Callable[[p
     try:
         final = net(changes, changes.rows, key, np.where(there, 0, -1)[number].astype(np.int32), number)
     except ChangeError as error:
-        raise ChangeError(error.message, hint="use upsert for rows that may be there or not") from error
+        raise ChangeError(error.message, hint=FITS) from error
     now = final[:, 1] >= 0
     return NetRows(changes.rows.take(pa.array(np.where(now, final[:, 1], final[:, 2]))), now, number[final[:, 2]])
 
@@ -99,7 +100,7 @@ def net_of_part(
     try:
         final = net(changes, changes.rows, key, np.where(believed, 0, -1)[number].astype(np.int32), number)
     except ChangeError as error:
-        raise ChangeError(error.message, hint="use upsert for rows that may be there or not") from error
+        raise ChangeError(error.message, hint=FITS) from error
     now = final[:, 1] >= 0
     rows = np.where(now, final[:, 1], final[:, 2])
     wrong = now & (fragment[rows] < 0)

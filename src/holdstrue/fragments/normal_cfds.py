@@ -107,6 +107,12 @@ class NormalCFD:
 def normal_cfds(rules: RuleSet, layout: FragmentLayout) -> tuple[NormalCFD, ...]:
     """FDs and CFDs in normal form; other rules are refused."""
     cfds: list[NormalCFD] = []
+    tables = dict.fromkeys(rule.table for rule in rules)
+    if len(tables) > 1:
+        raise RuleError(
+            f"the rules speak of several tables: {', '.join(repr(table or rules.table) for table in tables)}",
+            hint="fragments are of one relation: leave the rules of other tables out",
+        )
     for number, rule in enumerate(rules):
         filtered = _parts(rule.where)
         for lhs, pattern, b, wanted in _cells(rule):

@@ -40,8 +40,37 @@ class Offers:
     def _file(self, batch: str) -> Path:
         return self._folder / f"{hashlib.blake2b(batch.encode(), digest_size=16).hexdigest()}.arrow"
 
+    def _mark(self, batch: str) -> Path:
+        return self._file(batch).with_suffix(".held")
+
+    def hold(self, batch: str) -> None:
+        """Other sites may commit a batch from now on: what was offered for it, if anything, stays as it is."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._mark(batch).touch()
+
+    def free(self, *batches: str) -> None:
+        """No site has committed these batches: what was offered for them may be replaced."""
+        for batch in batches:
+            self._mark(batch).unlink(missing_ok=True)
+
+    def free_others(self, batch: str) -> None:
+        """No site has committed a batch that is not committed here, but for this one."""
+        for mark in self._folder.glob("*.held"):
+            if mark != self._mark(batch):
+                mark.unlink(missing_ok=True)
+
+    def _refuse_other(self, batch: str, changes: Changes) -> None:
+        known = self.get(batch)
+        if not (known is None and not len(changes)) and (known is None or not _same(known, changes)):
+            raise StateError(
+                f"other sites may have batch {batch!r} already, with what was offered here before",
+                hint="apply it as it was offered, then offer these changes under another id",
+            )
+
     def put(self, batch: str, changes: Changes) -> None:
         """Keep what was offered for a batch, surely on disk; what was offered for it before is replaced."""
+        if self._mark(batch).exists():
+            return self._refuse_other(batch, changes)
         self._folder.mkdir(parents=True, exist_ok=True)
         table = changes.rows.append_column(_OP, pa.array(changes.ops.astype(np.uint8)))
         table = table.replace_schema_metadata({_NAME: batch.encode()})
@@ -71,12 +100,20 @@ class Offers:
     def drop(self, batch: str) -> None:
         """Forget what was offered for a batch."""
         self._file(batch).unlink(missing_ok=True)
+        self.free(batch)
 
     def names(self) -> list[str]:
         """The batches that something was offered for."""
         if not self._folder.is_dir():
             return []
         return sorted((_read(file).schema.metadata or {})[_NAME].decode() for file in self._folder.glob("*.arrow"))
+
+
+def _same(one: Changes, other: Changes) -> bool:
+    if not np.array_equal(one.ops, other.ops) or one.rows.schema != other.rows.schema:
+        return False
+    # NaN is no other value than NaN here
+    return one.rows.equals(other.rows) or repr(one.rows.to_pylist()) == repr(other.rows.to_pylist())
 
 
 def _read(file: Path) -> pa.Table:

@@ -33,8 +33,14 @@ def refuse_repeats(spec: SiteSpec, ids: Ids, rows: pa.Table) -> None:
     same = (ids.lo[1:] == ids.lo[:-1]) & (ids.hi[1:] == ids.hi[:-1])
     if same.any():
         at = int(order[int(np.flatnonzero(same)[0])])
-        key = {name: rows.column(name)[at].as_py() for name in spec.key}
-        raise DataError(f"site {spec.name!r} got two rows with the key {key}", hint="the key must tell rows apart")
+        raise DataError(
+            f"site {spec.name!r} got two rows with the key {_key_of(spec, rows, at)}",
+            hint="the key must tell rows apart",
+        )
+
+
+def _key_of(spec: SiteSpec, rows: pa.Table, at: int) -> str:
+    return ", ".join(f"{name}={rows.column(name)[at].as_py()!r}" for name in spec.key)
 
 
 def refuse_foreign(spec: SiteSpec, rows: pa.Table) -> None:
@@ -46,9 +52,8 @@ def refuse_foreign(spec: SiteSpec, rows: pa.Table) -> None:
         held = holds(where, lambda name: plain(rows.column(name)), rows.num_rows)
         wrong = np.flatnonzero(held if number else ~held)
         if wrong.size:
-            key = {name: rows.column(name)[int(wrong[0])].as_py() for name in spec.key}
             raise DataError(
-                f"row {key} of site {spec.name!r} is "
+                f"row {_key_of(spec, rows, int(wrong[0]))} of site {spec.name!r} is "
                 + (f"in the fragment {condition_text(where)!r} too" if number else "not in its fragment"),
                 hint="of all filters (where), only the site's own must hold for the rows of its source",
             )

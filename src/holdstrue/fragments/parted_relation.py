@@ -22,6 +22,7 @@ from holdstrue.fragments.channel import ChannelError, Traffic
 from holdstrue.fragments.fragment_layout import FragmentLayout, Site
 from holdstrue.fragments.ids import common_domain
 from holdstrue.fragments.indexed_rows import keys_by_cfd
+from holdstrue.fragments.netting import FITS
 from holdstrue.fragments.part_host import PartHost
 from holdstrue.fragments.part_scatter import OwnRows, Spread, Starting
 from holdstrue.fragments.part_stages import (
@@ -241,7 +242,7 @@ class PartedRelation(Relation):
         if missing > 0:
             raise ChangeError(
                 f"{missing} row(s) that the batch updates or deletes do not exist; nothing was applied",
-                hint="use upsert for rows that may be there or not",
+                hint=FITS,
             )
         for part, own in told.items():
             self._count(parts[part].site, own["tally"])

@@ -56,6 +56,13 @@ LOAD_FIRST = (
 )
 
 
+def named(batch: str) -> str:
+    """The name of a batch, which must be text, and not the one of the first load."""
+    if not isinstance(batch, str) or not batch.strip() or batch == LOAD:
+        raise HoldstrueError(f"a batch cannot be called {batch!r}", hint="give it a name of its own")
+    return batch
+
+
 class UnloadedError(HoldstrueError):
     """A relation whose sites have sources that nothing was loaded from yet."""
 
@@ -199,10 +206,7 @@ class Relation(Closing):
         return self._batch(batch, found)
 
     def _batch_name(self, batch_id: str | None) -> str:
-        batch = uuid.uuid4().hex if batch_id is None else batch_id
-        if not batch.strip() or batch == LOAD:
-            raise HoldstrueError(f"a batch cannot be called {batch!r}", hint="give it a name of its own")
-        return batch
+        return uuid.uuid4().hex if batch_id is None else named(batch_id)
 
     def _batch(self, batch: str, changes: Any) -> RelationDelta:
         done = self._done(batch)

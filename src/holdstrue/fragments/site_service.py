@@ -40,7 +40,7 @@ from holdstrue.fragments.indexed_rows import ChangedKeys, keys_table
 from holdstrue.fragments.netting import netted, stays
 from holdstrue.fragments.offers import Offers
 from holdstrue.fragments.own_rows import refuse_foreign
-from holdstrue.fragments.relation import LOAD
+from holdstrue.fragments.relation import LOAD, named
 from holdstrue.fragments.remote_host import LONGEST, PATIENCE, Carry, RemoteHost, called, packed_answer
 from holdstrue.fragments.shipping_plan import ShippingPlan
 from holdstrue.fragments.site_host import open_site
@@ -56,8 +56,8 @@ LEASE = 90.0
 
 _PLAIN = frozenset(
     {
-        "last", "count", "done", "size", "begin_load", "start_over", "align", "portions", "slices", "settle", "compare",
-        "prepare", "commit", "abort", "violates",
+        "last", "count", "done", "size", "start_over", "align", "portions", "slices", "settle", "compare", "commit",
+        "violates",
     }
 )  # fmt: skip
 """Verbs of a session that the site's work answers as they are."""
@@ -107,6 +107,8 @@ class SiteService:
         self._session: _Session | None = None
         self._bringing = ""
         """The session in which this site brings something to all."""
+        self._taken = ""
+        """The batch that the site took up last."""
         self._told: dict[str, Any] | None = None
         self._design: RelationDesign | None = None
         self._work: SiteWork | None = None
@@ -136,6 +138,7 @@ class SiteService:
         try:
             head, body = unframed(data)
             verb = str(head.get("verb"))
+            self._refuse_other(str(head.get("site", self.name)))
             if verb == "bringing":
                 return packed_answer(self._bringing)
             if verb in self._people:
@@ -148,6 +151,14 @@ class SiteService:
                 return self._once(head, body)
         except HoldstrueError as error:
             return framed(error_head(error))
+
+    def _refuse_other(self, meant: str) -> None:
+        """Whoever has another site's address in place of this one's must not take the answer for the other's."""
+        if meant != self.name:
+            raise HoldstrueError(
+                f"site {self.name!r} answers where site {meant!r} should",
+                hint="compare the addresses in the file with where sites listen",
+            )
 
     def _refuse_strangers(self, head: Mapping[str, Any]) -> None:
         if self._session is None or head.get("session") != self._session.name:
@@ -244,6 +255,19 @@ class SiteService:
                 listed = self._opened().ask("violations")
                 whole = {cfd: ChangedKeys(keys, keys.slice(0, 0)) for cfd, keys in listed.items()}
                 return keys_table(whole) if verb == "violations" else self._counted(whole)
+            case "prepare":
+                self._opened().ask(verb, *args)
+                if self._taken:
+                    self._offers.hold(self._taken)
+                return None
+            case "abort":
+                # whoever brings the batch has not told anybody to commit it
+                self._opened().ask(verb)
+                self._offers.free(self._taken)
+                return None
+            case "begin_load":
+                self._taken = ""
+                return self._opened().ask(verb, *args)
             case _ if verb in _PLAIN:
                 return self._opened().ask(verb, *args)
         raise HoldstrueError(f"a site cannot {verb!r}", hint="do all sites run the same version?")
@@ -314,6 +338,7 @@ class SiteService:
 
     def _take_up(self, batch: str) -> list[Any]:
         """Begin a batch with what was offered for it here: whether anything was, its fingerprint, what it weighs."""
+        self._taken = batch
         given = self._offers.get(batch)
         known = given is not None or self._opened().ask("last") == batch
         return [known, self._begin(batch, given), *self._opened().ask("weigh")]
@@ -329,6 +354,7 @@ class SiteService:
             # whoever brings a batch has finished the one before it everywhere
             if done != batch and work.ask("done", done):
                 self._offers.drop(done)
+        self._offers.free_others(batch)
         rows = fitted(offered, schema, key)
         net = netted(replace(offered, rows=rows), key, work.key_ids(rows), partial(work.ask, "presence", batch))
         self._refuse_foreign(work, net.rows.filter(pa.array(net.now)))
@@ -370,7 +396,7 @@ class SiteService:
     # --- people -------------------------------------------------------------------------------------
 
     def _offer(self, head: Mapping[str, Any], body: bytes) -> bytes:
-        batch = str(head["batch"])
+        batch = named(str(head["batch"]))
         table = pa.ipc.open_stream(pa.BufferReader(body)).read_all()
         ops = table.column(":op").combine_chunks().to_numpy(zero_copy_only=False)
         with self._lock:
@@ -397,7 +423,14 @@ class SiteService:
 
     def _apply(self, head: Mapping[str, Any], _: bytes) -> bytes:
         batch = str(head["batch"])
-        return self._act(lambda relation: relation.take_up(batch), batch)
+        try:
+            return self._act(lambda relation: relation.take_up(batch), batch)
+        except HoldstrueError as error:
+            # after a StateError some sites may have it; else nobody knows its name, to offer better changes under it
+            if head.get("once") and not isinstance(error, StateError):
+                with self._lock:
+                    self._offers.drop(batch)
+            raise
 
     def _violations(self, _: Mapping[str, Any], __: bytes) -> bytes:
         return self._act(lambda relation: relation.known())

@@ -271,13 +271,19 @@ class Rows:
             return python_values(self.take(slots, [column]).column(0))
         at = self.schema.get_field_index(column)
         found = []
+        arrays: dict[int, Any] = {}
         first = self.size - len(self._waiting)
         for slot in slots.tolist():
             if slot >= first:
                 found.append(self._waiting[slot - first][at])
                 continue
             part = bisect_right(self._starts, slot) - 1
-            found.append(python_value(self._parts[part].column(at)[slot - self._starts[part]]))
+            own = arrays.get(part)
+            if own is None:
+                whole = self._parts[part].column(at)
+                # one array gives a value in a third of the time
+                own = arrays[part] = whole.chunk(0) if whole.num_chunks == 1 else whole
+            found.append(python_value(own[slot - self._starts[part]]))
         return found
 
     def living_slots(self) -> I32:

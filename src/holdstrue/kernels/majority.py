@@ -23,6 +23,24 @@ TOP, FIRST, SECOND, KNOWN = range(4)
 
 
 @kernel
+def place(of: I64, places: I64, rows: I32) -> None:
+    """Rows in the order of their groups, which begin at `places[g + 1]`; -1 is a group too.
+
+    Complexity: O(rows).
+
+    >>> import numpy as np
+    >>> rows = np.zeros(4, dtype=np.int32)
+    >>> place(np.array([1, -1, 0, 1]), np.array([0, 1, 2]), rows)
+    >>> rows.tolist()
+    [1, 2, 0, 3]
+    """
+    for row in range(of.size):
+        group = of[row] + 1
+        rows[places[group]] = row
+        places[group] += 1
+
+
+@kernel
 def tally(rows: I32, starts: I64, column: I32, counts: I32, groups: I32, own: I32) -> None:
     """For each group the counts of `TOP`, `FIRST`, `SECOND`, `KNOWN`; for each row how often its code is in its group.
 

@@ -33,6 +33,9 @@ from holdstrue.state.journal import Journal, has_state
 from holdstrue.state.moment import Given, Moment, at_of
 from holdstrue.state.store import fixed_place
 
+LOOKED_BACK = 64
+"""Versions among which one of a certain batch is looked for: some more than are kept unless somebody asks for it."""
+
 
 class Sharded(Monitor):
     """A monitor over a state directory that is made with these rules, or opened if it is there."""
@@ -191,6 +194,22 @@ class Sharded(Monitor):
             return Delta(
                 batch, added, removed, {line.rule: Step(line.added, line.removed, line.open) for line in lines}
             )
+
+    def made_by(self, batch: str) -> int | None:
+        """The version that a batch made, where it was in shards and is among the last that are kept.
+
+        Complexity: O(versions since, at most `LOOKED_BACK`).
+        """
+        with StateFiles(self.path) as files:
+            for version in reversed(files.versions()[-LOOKED_BACK:]):
+                try:
+                    manifest = files.manifest(version)
+                except StateError:
+                    return None  # it was removed meanwhile, and so were those before it
+                # versions that only lay the state out anew have no lists
+                if manifest.get("last_batch") == batch and "delta" in manifest:
+                    return version
+        return None
 
     def rebalance(self, *, shards: int | None = None, blocks: int | None = None) -> None:
         """Lay the state out anew for the rows it has now, with hot keys found afresh. Complexity: O(table)."""

@@ -128,9 +128,7 @@ class Views:
             return self.name(detector, slots)[1]
         rule, keys = self._engine.plan.rules.rules[check.rule].name, self.keys(check.table, slots.reshape(-1))
         pairs = list(zip(keys[::2], keys[1::2], strict=True))
-        if check.symmetric:
-            pairs = [(a, b) if in_order(a, b) else (b, a) for a, b in pairs]
-        return pair_violations(rule, pairs)
+        return pair_violations(rule, _smaller_first(pairs) if check.symmetric else pairs)
 
     def keys(self, table: str, slots: I32) -> list[Key]:
         """Keys of row versions; their numbers where the table has no key."""
@@ -261,6 +259,14 @@ def gathered(chunks: Iterator[I32], limit: int | None) -> Iterator[I32]:
             break
     if size:
         yield np.concatenate(waiting)
+
+
+def _smaller_first(pairs: list[tuple[Key, Key]]) -> list[tuple[Key, Key]]:
+    """Pairs of keys with the smaller one first."""
+    try:
+        return [(a, b) if a <= b else (b, a) for a, b in pairs]
+    except TypeError:
+        return [(a, b) if in_order(a, b) else (b, a) for a, b in pairs]
 
 
 def in_order(a: Key, b: Key) -> bool:

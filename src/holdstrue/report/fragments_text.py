@@ -19,6 +19,9 @@ def plan_text(plan: ShippingPlan, _: object = None) -> Iterator[str]:
     yield from (f"{line}\n" for line in plan.lines())
 
 
+_NOTHING = "no violation began or ceased\n"
+
+
 def relation_delta_text(delta: RelationDelta, _: object = None) -> Iterator[str]:
     """A batch as text, line by line."""
     counts = delta.violations
@@ -30,14 +33,18 @@ def relation_delta_text(delta: RelationDelta, _: object = None) -> Iterator[str]
         added, removed = delta.added.get(rule), delta.removed.get(rule)
         if added is None and removed is None and counts is None:
             continue
-        now = "" if counts is None else f", {counts[rule]:,} rows violate it now"
+        now = "" if counts is None else f", {_violate(counts[rule])} it now"
         yield f"{rule}: +{_size(added):,} -{_size(removed):,}{now}\n"
         for sign, table in (("+", added), ("-", removed)):
             if table is not None:
                 yield f"  {sign} {_listed(table)}\n"
     if not rules and counts is None:
-        yield "no violation began or ceased\n"
+        yield _NOTHING
     yield from shipments_text(delta.shipped)
+
+
+def _violate(rows: int) -> str:
+    return "1 row violates" if rows == 1 else f"{rows:,} rows violate"
 
 
 def apart_delta_text(delta: ApartDelta, style: object = None) -> Iterator[str]:
@@ -46,7 +53,8 @@ def apart_delta_text(delta: ApartDelta, style: object = None) -> Iterator[str]:
     if delta.batch != KNOWN:
         lines = [*relation_delta_text(delta, style)]
         shipped = [*shipments_text(delta.shipped)] if not delta.repeated else []
-        yield from lines[: len(lines) - len(shipped)]
+        told = lines[: len(lines) - len(shipped)]
+        yield from told if not elsewhere or told != [_NOTHING] else ["no violation began or ceased here\n"]
         yield from (f"at {site}: {rule}: +{more:,} -{fewer:,}\n" for site, rule, more, fewer in elsewhere)
         yield from shipped
         return

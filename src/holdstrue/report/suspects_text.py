@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,14 +24,15 @@ def suspects_text(found: Suspects, style: Style) -> Iterator[str]:
         if found.rules
         else " by the forms of columns"
     )
+    total = sum(found.by_column.values())
     yield (
-        f"{plural(found.rows, 'row')}: {plural(len(found), 'cell')} probably wrong,{by}\n"
+        f"{plural(found.rows, 'row')}: {plural(total, 'cell')} probably wrong,{by}\n"
         if found
         else (f"{plural(found.rows, 'row')}: no cell looks wrong\n")
     )
     if not found:
         return
-    columns = ", ".join(f"{printable(name)} {n:,}" for name, n in Counter(s.column for s in found).most_common())
+    columns = ", ".join(f"{printable(name)} {n:,}" for name, n in found.by_column.items())
     yield f"  {ink.paint('faint', columns)}\n\n"
     most = SHOWN if style.limit is None else style.limit
     table = [heads("sure", "row", "column", "value", "probably", "because of", right=("sure",))]
@@ -49,8 +49,8 @@ def suspects_text(found: Suspects, style: Style) -> Iterator[str]:
             ]
         )
     yield from aligned(table, ink)
-    if len(found) > most:
-        yield f"  {ink.paint('faint', f'… {len(found) - most:,} more (--limit to see more)')}\n"
+    if total > most:
+        yield f"  {ink.paint('faint', f'… {total - most:,} more (--limit to see more)')}\n"
 
 
 def _cut(text: str, style: Style) -> str:

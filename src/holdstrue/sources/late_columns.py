@@ -111,9 +111,14 @@ class LateColumns:
 
         tasks = [(group, name) for name in self._names for group in chosen]
         parts = dict(zip(tasks, each(read, tasks, wanted.threads, tasks=True), strict=True))
-        columns = [[chunk for group in chosen for chunk in parts[group, name].chunks] for name in self._names]
-        types = [self._type(name) for name in self._names]
-        return pa.table([pa.chunked_array(*own) for own in zip(columns, types, strict=True)], names=self._names)
+        columns = {
+            name: pa.chunked_array([chunk for group in chosen for chunk in parts[group, name].chunks], self._type(name))
+            for name in self._names
+        }
+        if len(chosen) > 1 and wanted.origin is not None and several * FEW < whole:
+            # every piece of a table costs some calls, and every dictionary a look at all its values
+            columns = {name: _in_one_piece(column) for name, column in columns.items()}
+        return pa.table(columns)
 
     def _all(self, group: int, name: str) -> pa.ChunkedArray:
         with self._again() as opened:
@@ -216,6 +221,19 @@ _AS_THEY_ARE: dict[pa.DataType, type] = {
     pa.int64(): int, pa.int32(): int, pa.string(): str, pa.large_string(): str
 }  # fmt: skip
 """Types of which a file's own values need not be tried."""
+
+
+def _in_one_piece(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """A column of few rows as one array, whose dictionary has the values that occur.
+
+    >>> first, second = pa.array(["a", "b", "c"]).dictionary_encode(), pa.array(["b"]).dictionary_encode()
+    >>> found = _in_one_piece(pa.chunked_array([first[:1], second]))
+    >>> found.dictionary.to_pylist(), found.indices.to_pylist()
+    (['a', 'b'], [0, 1])
+    """
+    if not pa.types.is_dictionary(column.type):
+        return column.combine_chunks()
+    return column.cast(column.type.value_type).combine_chunks().dictionary_encode()
 
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holdstrue.spark.monitor import SparkMonitor as Monitor
     from holdstrue.spark.session import start
     from holdstrue.spark.state_source import register
+    from holdstrue.spark.suspecting.searching import suspects
 
 _HOMES = {
     "check": "holdstrue.spark.checking",
@@ -23,13 +24,14 @@ _HOMES = {
     "discover": "holdstrue.spark.frame_discovery",
     "relation": "holdstrue.spark.fragments",
     "start": "holdstrue.spark.session",
+    "suspects": "holdstrue.spark.suspecting.searching",
     "register": "holdstrue.spark.state_source",
 }
 
 _NAMES = {"Monitor": "SparkMonitor", "Report": "SparkReport"}
 """Where a public name is that of a class that has another one beside those of one process."""
 
-__all__ = ["Inclusions", "Monitor", "Report", "check", "discover", "register", "relation", "start"]
+__all__ = ["Inclusions", "Monitor", "Report", "check", "discover", "register", "relation", "start", "suspects"]
 
 
 def __getattr__(name: str) -> Any:

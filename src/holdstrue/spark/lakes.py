@@ -16,11 +16,13 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from holdstrue.errors import DataError
 from holdstrue.sources.lakehouse import NAMES, LakeTable, guarded
+from holdstrue.spark.runner import column
 
 _FEATURES = frozenset({"timestampNtz", "vacuumProtocolCheck", "v2Checkpoint", "appendOnly", "invariants"})
 """What a Delta table may ask of its readers that its files alone fulfil."""
@@ -50,11 +52,19 @@ def _live_files(spark: SparkSession, table: LakeTable) -> DataFrame:
         for name in partitions:
             if f"{name}=" not in unquote(file):
                 raise _refused(table, f"the file {file} of it does not say its {name} in its path")
-    reader = spark.read.schema(schema).option("basePath", f"file:{Path(table.path).absolute()}")
+    # moments in paths are in UTC and mostly do not say so: Spark would take them for those of the session's zone
+    moments = {field.name for field in schema if field.name in partitions and isinstance(field.dataType, TimestampType)}
+    as_text = StructType([StructField(f.name, StringType()) if f.name in moments else f for f in schema])
+    reader = spark.read.schema(as_text).option("basePath", f"file:{Path(table.path).absolute()}")
     try:
-        return _looked_up(reader.parquet(*(f"file:{_literal(file)}" for file in files)))
+        found = _looked_up(reader.parquet(*(f"file:{_literal(file)}" for file in files)))
     except PySparkException as error:
         raise _refused(table, str(error).splitlines()[0]) from error
+    for name in moments:
+        text = column(name)
+        utc = F.when(text.endswith("Z"), text).otherwise(F.concat(text, F.lit("Z")))
+        found = found.withColumn(name, utc.cast(TimestampType()))
+    return found
 
 
 def _delta(table: LakeTable) -> tuple[list[str], Sequence[str]]:

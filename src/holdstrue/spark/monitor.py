@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -15,16 +15,20 @@ from pyspark.sql.types import StructType
 
 from holdstrue.detect.delta import Delta, RuleCounts
 from holdstrue.detect.resolve import OnConflict
+from holdstrue.discovery.suspects.held import BUDGET
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.index.protocol import IndexKind
 from holdstrue.monitor.monitor import LIMIT
 from holdstrue.monitor.sharded import Sharded
 from holdstrue.rules.types import types_of_table
+from holdstrue.shards.facts import Facts
 from holdstrue.shards.lists import settled
 from holdstrue.shards.reading import Listing, tasks_in
 from holdstrue.shards.runner import HOT_FROM, Sizing
 from holdstrue.spark.named import named_frames
 from holdstrue.spark.runner import SparkRunner, column
+from holdstrue.spark.suspecting.searching import suspects_of_frame
+from holdstrue.spark.suspecting.stages import Asked
 from holdstrue.spark.tables import key_type, violations_frame, violations_type
 from holdstrue.state.files import StateFiles
 from holdstrue.state.manifest import RunFile
@@ -143,16 +147,8 @@ class SparkMonitor(Sharded):
 
         It tells what the monitor knows: rows are told by their key, and of a key that it does not have it knows none.
         """
-        with self._kept(read_only=True) as kept:
-            facts = kept.facts
-        name = facts.known_table(table or facts.main)
+        facts, name, rows = self._declared(rows, table)
         key = facts.keys[name]
-        declared = types_of_table(facts.rules.types, name, facts.main, facts.keys)
-        if declared and name in facts.schemas:
-            rows = self._spark_runner.declared(rows, declared, facts.schemas[name])
-        for part in key:
-            if part not in rows.columns:
-                raise DataError(f"the rows have no key column {part!r}", hint=f"they have {', '.join(rows.columns)}")
         if VIOLATIONS in rows.columns:
             raise DataError(f"the rows have a column {VIOLATIONS!r} already", hint="drop it: frame.drop('_violations')")
         listing = self.listing(table=name)
@@ -175,6 +171,33 @@ class SparkMonitor(Sharded):
         joined = rows.join(by_row, match, "left").drop(*names)
         nothing = F.array().cast("array<struct<rule: string, partner: string, message: string>>")
         return joined.withColumn(VIOLATIONS, F.coalesce(F.col(VIOLATIONS), nothing))
+
+    def _declared(self, rows: DataFrame, table: str | None) -> tuple[Facts, str, DataFrame]:
+        """What the state says, which of its tables the rows are of, and the rows with their declared types."""
+        with self._kept(read_only=True) as kept:
+            facts = kept.facts
+        name = facts.known_table(table or facts.main)
+        declared = types_of_table(facts.rules.types, name, facts.main, facts.keys)
+        if declared and name in facts.schemas:
+            rows = self._spark_runner.declared(rows, declared, facts.schemas[name])
+        for part in facts.keys[name]:
+            if part not in rows.columns:
+                raise DataError(f"the rows have no key column {part!r}", hint=f"they have {', '.join(rows.columns)}")
+        return facts, name, rows
+
+    def suspects(self, rows: DataFrame | None = None, *, table: str | None = None, discover: bool = True) -> Any:
+        """Cells of a table's rows that are probably wrong, by the monitor's rules, which are believed.
+
+        With `discover` also by rules that the rows themselves speak for (see `holdstrue.spark.suspects`). Nothing of it
+        is kept current: every call looks at all rows that it is given. Without rows it is refused, as these lie in
+        shards: `holdstrue.Monitor.open(path).suspects()` reads them in one process.
+        """
+        if rows is None:
+            return super().suspects(table=table, discover=discover)
+        facts, name, rows = self._declared(rows, table)
+        own = tuple(rule for rule in facts.rules if (rule.own_table or facts.main) == name)
+        asked = Asked(name, (), replace(facts.rules, rules=own), discover, BUDGET)
+        return suspects_of_frame(self._spark_runner, rows, asked, tuple(facts.keys[name]))
 
     def quarantine(self, rows: DataFrame, *, table: str | None = None) -> tuple[DataFrame, DataFrame]:
         """The rows of a table without violations, and those with some, annotated."""

@@ -80,8 +80,6 @@ class SparkRunner:
                     f"column {name!r} cannot be read on Spark, whose Arrow stages take no dots and backticks in names",
                     hint="rename it, for example frame.withColumnsRenamed({...}), or check it in one process",
                 )
-        if list(columns) == frame.columns:
-            return frame
         alike = [name.casefold() for name in frame.columns]
         for name in columns:
             if alike.count(name.casefold()) > 1 and self._setting("spark.sql.caseSensitive") != "true":
@@ -89,6 +87,8 @@ class SparkRunner:
                     f"several columns are called {name!r} but for capitals, which Spark takes for the same",
                     hint="rename one, or set spark.sql.caseSensitive to true",
                 )
+        if list(columns) == frame.columns:
+            return frame
         # one text each: columns that are built one by one would be several calls to Java each
         return frame.selectExpr(*map(quoted, columns))
 

@@ -7,6 +7,7 @@ import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from holdstrue.spark.sinks import AppliedBatch, Sink
 from holdstrue.state.lock import HeldError
 from holdstrue.state.object_url import is_object_url
 from holdstrue.state.store import fixed_place
+from holdstrue.state.versions import GoneError
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -74,24 +76,44 @@ class Batches:
         # the sinks read what the last batch did, so no other thread may apply one before they are done
         with monitor.alone():
             try:
-                delta = self._in_turn(monitor, {self.table: changes} if self.table else changes, name)
+                changed = {self.table: changes} if self.table else changes
+                delta = self._in_turn(monitor, changed, name, self.options)
             except (ChangeError, DataError) as error:
                 delta = self._bad(monitor, changes, name, files, in_file(error, *files))
-            if delta.duplicate:
-                # it was committed, but nobody can say whether the sinks had it
-                last = monitor.last(self.options["limit"])
-                if last is None or last.batch != name:
-                    return
-                delta = last
-            for sink in self.sinks:
-                sink(AppliedBatch(monitor, delta, files))
+            if not delta.duplicate:
+                self._hand_on(monitor, delta, files)
+            elif self.sinks:
+                self._hand_on_again(monitor, name, files)
 
-    def _in_turn(self, monitor: SparkMonitor, changes: Any, name: str) -> Delta:
+    def _hand_on(self, monitor: SparkMonitor, delta: Delta, files: tuple[str, ...]) -> None:
+        for sink in self.sinks:
+            sink(AppliedBatch(monitor, delta, files))
+
+    def _hand_on_again(self, monitor: SparkMonitor, name: str, files: tuple[str, ...]) -> None:
+        """Hand on a batch that was committed before a crash: nobody can say whether the sinks had it.
+
+        Others may have been applied since, such as those of another stream, so that it is read from its own version.
+        """
+        then, limit = monitor, self.options["limit"]
+        last = monitor.last(limit)
+        if last is None or last.batch != name:
+            last = None
+            version = monitor.made_by(name)
+            with suppress(GoneError):
+                if version is not None:
+                    then = SparkMonitor(monitor.spark, self.path, at=version)
+                    last = then.last(limit)
+        if last is None:
+            LOG.warning("batch %s: it was applied before, and what it did is no longer kept: sinks may lack it", name)
+        else:
+            self._hand_on(then, last, files)
+
+    def _in_turn(self, monitor: SparkMonitor, changes: Any, name: str, options: Mapping[str, Any]) -> Delta:
         """Apply a batch when no other process writes the state, such as another stream's beside a Connect server."""
         until = time.monotonic() + WAITED
         while True:
             try:
-                return monitor.apply(changes, name, **self.options)
+                return monitor.apply(changes, name, **options)
             except HeldError:
                 if time.monotonic() > until:
                     raise
@@ -115,7 +137,7 @@ class Batches:
             self.letters(BadBatch(name, self.table or monitor.facts.main, rows, error, files))
         said = f"the batch was {done}: {error.message}"
         LOG.warning("batch %s: %s", name, said)
-        return replace(monitor.apply({}, name, limit=0), notes=(said,))
+        return replace(self._in_turn(monitor, {}, name, {"limit": 0}), notes=(said,))
 
     def _files(self, changes: DataFrame, name: str) -> list[str]:
         """The files of a micro-batch in the order in which they were first seen: one that is mended keeps its turn."""

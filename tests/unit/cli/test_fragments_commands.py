@@ -73,6 +73,17 @@ def test_init_and_apply(declared: Path) -> None:
     assert checked.exit_code == 1 and json.loads(checked.output)["added"] == {"phi1": [1, 3, 5, 6], "phi2": [1]}
 
 
+def test_a_slip_in_an_operation_is_no_insert(declared: Path) -> None:
+    assert run("fragments", "init", declared).exit_code == 1
+    changes = write(declared.parent / "slip.csv", "op,id,grade,street,city,zip,CC,AC\ndelet,9,A,x,EDI,E1,44,131\n")
+    refused = run("fragments", "apply", declared, changes)
+    assert refused.exit_code == 2 and "slip.csv: unknown operation 'delet'" in refused.stderr
+    assert "the feed append if the column is data" in refused.stderr
+    assert run("fragments", "apply", declared, changes, "--feed", "append").exit_code == 1
+    lost = run("fragments", "apply", declared, write(declared.parent / "lost.csv", "op,id\ndelete,99\n"))
+    assert lost.exit_code == 2 and "updated and deleted ones must be there" in lost.stderr
+
+
 def test_apply_needs_init(declared: Path) -> None:
     changes = write(declared.parent / "new.csv", "op,id\nd,4\n")
     result = run("fragments", "apply", declared, changes)
@@ -123,6 +134,7 @@ def test_a_damaged_site_is_not_made_anew_by_init_of_a_monitor(declared: Path, ru
         ("name: S2", "name: S1", "2 sites are called 'S1'"),
         ("[CC=44, zip] -> [street]", "key(id)", "is a key rule"),
         ("[CC=44, zip] -> [street]", "zipp -> street", "column 'zipp', which no site holds"),
+        ('street]"}', 'street]", table: other}', "speak of several tables: 'other', None"),
         ("state: state\n", "state: state\nplan: best\n", "plan 'best'"),
         ("state: state\n", "state: state\nk: 0\n", "k 0"),
         ("rules:\n", "rules: [\n", "this is not YAML"),

@@ -95,6 +95,19 @@ def test_what_is_not_loaded_is_not_said_to_be_clean(tmp_path: Path) -> None:
             assert "holdstrue site load FILE --name SITE" in result.stderr
         assert run("site", "load", tmp_path / "r.yaml", "--name", "s0").exit_code == 0
         assert run("site", "violations", tmp_path / "r.yaml", "--name", "s0").exit_code == 0
+        # what a person slips on is refused, and leaves nothing behind
+        slip = tmp_path / "slip.csv"
+        slip.write_text("op,id,company,a,b\ninser,n1,s0,x,2\n")
+        refused = run("site", "offer", tmp_path / "r.yaml", slip, "--name", "s0", "--batch-id", "one")
+        assert refused.exit_code == 2 and "slip.csv: unknown operation 'inser'" in refused.stderr
+        slip.write_text("op,id,company,a,b\ninsert,s0,s0,x,2\n")
+        refused = run("site", "apply", tmp_path / "r.yaml", slip, "--name", "s0")
+        assert refused.exit_code == 2 and "exists already" in refused.stderr
+        assert world.ask("s0", "status")["offered"] == []
+        slip.write_text("op,id,company,a,b\ninsert,n1,s0,x,1\n")
+        assert run("site", "apply", tmp_path / "r.yaml", slip, "--name", "s0", "--batch-id", "one").exit_code == 0
+        again = run("site", "offer", tmp_path / "r.yaml", slip, "--name", "s0", "--batch-id", "one")
+        assert again.exit_code == 0 and "batch one was applied before" in again.output
     finally:
         world.close()
 

@@ -19,6 +19,8 @@ RULES = {
     "two columns": "not(t.salary > s.tax and t.tax < s.salary and t.state != s.state)",
 }
 
+UNEQUAL = "t.c != s.c and t.d != s.d and t.e != s.e"
+
 
 def table(rows: np.ndarray, seed: int) -> pa.Table:
     """Rows of which some break each rule, with NULLs."""
@@ -86,6 +88,28 @@ def test_explain_tells_the_way_and_its_estimate(rule: str, share: float, told: s
     text = str(monitor.explain())
     assert told in text
     assert " ms" in text
+
+
+@pytest.mark.parametrize("op", ["update", "insert"])
+@pytest.mark.parametrize("staying", [0, 10])
+def test_a_batch_that_is_nearly_the_whole_table_is_asked_what_it_finds_among_itself(op: str, staying: int) -> None:
+    """The rows that stay are too few to tell; probing for such a batch would look at millions of pairs."""
+    rng = np.random.default_rng(6)
+    base, after = (
+        pa.table({"id": np.arange(ROWS)} | {name: rng.permutation(ROWS) for name in ("a", "b", "c", "d", "e")})
+        for _ in range(2)
+    )
+    # of sixteen sweeps each costs more than probing for a row that finds nothing
+    rule = "not(t.a > s.a and t.b < s.b)" if op == "update" else f"not(t.a > s.a and t.b < s.b and {UNEQUAL})"
+    monitor = Monitor(rule, key="id", data=base if op == "update" else base.slice(0, max(1, staying)))
+    changes = after.slice(max(1, staying) if op == "insert" else staying)
+    monitor.apply(changes.append_column("_op", pa.array([op] * len(changes))), limit=0, op_column="_op", feed="ops")
+    text = str(monitor.explain())
+    assert "the last batch started over" in text
+    assert "about 0 candidates" not in text
+    [result] = check(pa.concat_tables([base.slice(0, ROWS - len(changes)), changes]), rule, limit=0).results
+    [counts] = monitor.counts().values()
+    assert (counts.open, counts.rows) == (result.counts.open, result.counts.rows)
 
 
 def test_explain_tells_what_drives_and_forgets_the_batch_before() -> None:

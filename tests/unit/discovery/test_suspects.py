@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -12,6 +13,7 @@ import pytest
 import holdstrue
 from dirty_tables import Dirty, forms, orders, people, prices
 from holdstrue.discovery.suspects.answer import Suspects
+from holdstrue.discovery.suspects.verdict import LONE, confidence
 from holdstrue.errors import HoldstrueError
 from lookalikes import hospital
 
@@ -174,3 +176,32 @@ def test_as_tables() -> None:
     assert found.to_arrow().column("proposed").to_pylist() == ["Bonn"]
     assert found.to_dict()["suspects"][0]["row"] == 3
     assert "Bomn" in found._repr_html_()
+
+
+@pytest.mark.parametrize("rule", ["zip -> town", "[zip='9'] -> [town]", "[zip='9'] -> [town='Bonn']"])
+def test_rules_that_speak_of_no_row_say_nothing(rule: str) -> None:
+    nothing = pa.table({"zip": pa.nulls(3, pa.string()), "town": ["Bonn", "Bonn", "Ulm"]})
+    assert not holdstrue.suspects(nothing, rule, discover=False)
+    assert not holdstrue.suspects(TOWNS, "[zip='9'] -> [town]", discover=False)
+
+
+def test_confidence_rises_with_the_score_and_keeps_what_it_promises() -> None:
+    scores = [step / 50 for step in range(700)]
+    told = [confidence(score) for score in scores]
+    assert told == sorted(told)
+    assert 0 < told[0] < told[-1] < 1
+    sure: Counter[tuple[int, bool]] = Counter()
+    for seed in range(20, 26):
+        for table in (orders(seed=seed), forms(seed=seed)):
+            for suspect in holdstrue.suspects(table.dirty):
+                sure[int(suspect.confidence * 10), (suspect.key, suspect.column) in table.wrong] += 1
+    for tenth in {tenth for tenth, _ in sure}:
+        assert sure[tenth, True] >= tenth / 10 * (sure[tenth, True] + sure[tenth, False])
+
+
+def test_one_rule_alone_must_say_more_than_several() -> None:
+    """A cell of which one learned rule speaks faintly is left alone; where somebody declared the rule it is not."""
+    found = holdstrue.suspects(orders(seed=11).dirty)
+    lone = [s for s in found if len(s.why) == 1 and "->" in s.why[0]]
+    assert lone
+    assert min(s.confidence for s in lone) > confidence(LONE)

@@ -316,11 +316,86 @@ def test_rows_of_another_site_are_refused_where_they_are_offered(tmp_path: Path)
         rows = {"id": keys, "a": same, "b": b, "c": same, ":op": pa.array(ops, pa.uint8())}
         return pack(pa.table(rows)).to_pybytes()
 
-    with pytest.raises(HoldstrueError, match=r"row {'id': 9} of site 'h0' is not in its fragment"):
+    with pytest.raises(HoldstrueError, match=r"row id=9 of site 'h0' is not in its fragment"):
         net.tell("h0", "offer", offered([INSERT, INSERT], [8, 9], [1, 5]), batch="one")
     assert net.tell("h0", "status")[0]["answer"]["offered"] == []
     net.tell("h0", "offer", offered([INSERT, INSERT, DELETE], [8, 9, 9], [1, 5, 5]), batch="one")
     net.act("h0", "apply", batch="one")
+    net.close()
+
+
+def test_what_is_offered_under_a_name_that_cannot_be_applied(tmp_path: Path) -> None:
+    """An offer that no batch could take up is refused, or said not to be kept."""
+    net = Net("vertical", tmp_path)
+    net.act("a", "load")
+    for name in ("load", " ", "\n", ""):
+        with pytest.raises(HoldstrueError, match="a batch cannot be called"):
+            net.offer(FIRST, name)
+    net.offer(FIRST, "one")
+    net.act("b", "apply", batch="one")
+    late = pack(pa.table({"id": [77], "a": [1], ":op": pa.array([INSERT], pa.uint8())})).to_pybytes()
+    assert net.tell("a", "offer", late, batch="one")[0]["answer"] == {"repeated": True}
+    assert net.tell("a", "status")[0]["answer"]["offered"] == []
+    net.close()
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_a_refused_batch_that_nobody_can_name_leaves_no_offer(once: bool, tmp_path: Path) -> None:
+    net = Net("vertical", tmp_path)
+    net.act("a", "load")
+    net.offer(pa.table({"op": ["insert"], "id": [2], "a": [1], "b": [1], "c": [1]}), "xyz")
+    with pytest.raises(HoldstrueError, match="exists already"):
+        net.act("a", "apply", batch="xyz", once=once)
+    assert net.tell("a", "status")[0]["answer"]["offered"] == ([] if once else ["xyz"])
+    assert net.state() == wanted("vertical")
+    net.close()
+
+
+def test_what_other_sites_may_have_committed_is_not_replaced(tmp_path: Path) -> None:
+    """A batch that some sites have is finished with what was offered for it, and not with something better."""
+    net = Net("horizontal", tmp_path)
+    net.act("h0", "load")
+
+    def offered(key: int, a: int) -> bytes:
+        rows = {"id": [key], "a": [a], "b": [1], "c": [1], ":op": pa.array([INSERT], pa.uint8())}
+        return pack(pa.table(rows)).to_pybytes()
+
+    net.tell("h0", "offer", offered(8, 1), batch="one")
+    straight = net.fault
+
+    def dies(number: int, site: str, frame: bytes) -> bytes:
+        if unframed(frame)[0]["verb"] == "commit" and site == "h0":
+            raise DeathError
+        return straight(number, site, frame)
+
+    net.fault = dies
+    other = next(name for name in net.services if name != "h0")
+    with pytest.raises(DeathError):
+        net.act(other, "apply", batch="one")
+    net.fault = straight
+    net.start("h0")
+    before = net.services["h0"]._offers.names()
+    with pytest.raises(HoldstrueError, match="other sites may have batch 'one' already"):
+        net.tell("h0", "offer", offered(8, 2), batch="one")
+    net.tell("h0", "offer", offered(8, 1), batch="one")
+    assert net.services["h0"]._offers.names() == before == ["one"]
+    net.act("h0", "apply", batch="one")
+    # a batch that was given up everywhere is free to be offered anew
+    net.tell("h0", "offer", offered(8, 2), batch="two")
+    with pytest.raises(HoldstrueError, match="exists already"):
+        net.act("h0", "apply", batch="two")
+    net.tell("h0", "offer", offered(7, 1), batch="two")
+    net.act(other, "apply", batch="two")
+    assert not [*tmp_path.glob("**/*.held")]
+    net.close()
+
+
+def test_a_site_that_answers_in_place_of_another_says_so(tmp_path: Path) -> None:
+    net = Net("vertical", tmp_path)
+    head, _ = unframed(net.services["b"].answer(framed({"verb": "status", "site": "a"})))
+    assert head["message"] == "site 'b' answers where site 'a' should"
+    head, _ = unframed(net.services["b"].answer(framed({"verb": "status", "site": "b"})))
+    assert head["answer"]["site"] == "b"
     net.close()
 
 

@@ -162,6 +162,15 @@ def test_who_does_not_know_the_token_is_not_let_in(tmp_path: Path) -> None:
             wires.close()
 
 
+@pytest.mark.parametrize(("token", "said"), [
+    ("", "is empty"), (" ", "is empty"), ("geh\u00e9im", "cannot be sent"), ("a\nb", "cannot be sent"),
+    ("a ", "cannot be sent"),
+])  # fmt: skip
+def test_a_token_that_keeps_nobody_out_or_lets_nobody_in(token: str, said: str) -> None:
+    with pytest.raises(HoldstrueError, match=said):
+        Credentials(token=token)
+
+
 def certificates(folder: Path, name: str) -> dict[str, str]:
     """An authority of its own and a certificate that it signed."""
 
@@ -191,6 +200,19 @@ def test_both_sides_show_certificates(tmp_path: Path) -> None:
                 wires.carry("s0", framed({"verb": "status"}))
             assert stranger.tls or "both sides must use TLS or neither" in str(refused.value)
             wires.close()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
+def test_certificates_that_do_not_fit_are_refused_before_anybody_is_called(tmp_path: Path) -> None:
+    ours, theirs = certificates(tmp_path, "ours"), certificates(tmp_path, "theirs")
+    with pytest.raises(HoldstrueError, match="cannot be used: key values mismatch"):
+        Credentials(**{**ours, "key": theirs["key"]})
+    with pytest.raises(HoldstrueError, match=r"the certificate .* cannot be used"):
+        Credentials(**{**ours, "certificate": ours["key"]})
+    with pytest.raises(HoldstrueError, match=r"the authority .* cannot be used"):
+        Credentials(**{**ours, "authority": ours["key"]})
+    with pytest.raises(HoldstrueError, match="cannot read the authority"):
+        Credentials(**{**ours, "authority": str(tmp_path / "none.pem")})
 
 
 def test_long_answers_come_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,27 @@ def test_unknown_columns() -> None:
         read_changes(table.slice(0, 0), key=["id"], schema=SCHEMA)
 
 
+@pytest.mark.parametrize("words", [["delet"], ["insert", "delet"], ["insert", None], [None]])
+@pytest.mark.parametrize("how", [{"schema": SCHEMA, "extra": "ignore"}, {"schema": SCHEMA}])
+def test_a_slip_in_an_operation_is_no_insert(words: list[str | None], how: dict[str, Any]) -> None:
+    """Also where other columns may be there."""
+    table = pa.table({"op": pa.array(words, pa.string()), "id": list(range(len(words)))})
+    wrong = next(row for row, word in enumerate(words, 1) if word != "insert")
+    with refuses(f"row {wrong} of the table: {'unknown' if 'delet' in words else 'no'} operation"):
+        read_changes(table, key=["id"], **how)
+
+
+def test_a_column_called_op_may_be_data() -> None:
+    """Numbers are; text is where that is said."""
+    table = pa.table({"op": ["turned", "milled"], "id": [1, 2]})
+    with refuses("row 1 of the table: unknown operation 'turned' in column 'op'", "the feed append if the column is"):
+        read_changes(table, key=["id"], schema=SCHEMA, extra="ignore")
+    expected = [("insert", 1), ("insert", 2)]
+    assert said(read_changes(table, key=["id"], schema=SCHEMA, extra="ignore", feed="append")) == expected
+    numbers = pa.table({"op": [7, 8], "id": [1, 2]})
+    assert said(read_changes(numbers, key=["id"], schema=SCHEMA, extra="ignore")) == expected
+
+
 @pytest.mark.parametrize(("values", "type_", "text"), [
     (["1", "x"], pa.int64(), "row 1 of the table: column 'v' holds '1', expected a whole number (int64)"),
     ([1, 2], pa.string(), "row 1 of the table: column 'v' holds 1, expected text (string)"),

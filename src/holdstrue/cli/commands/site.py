@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -122,8 +123,10 @@ def offer(
             "what is offered needs the id of its batch", hint="--batch-id monday, the same at all sites"
         )
     options: dict[str, Any] = {"feed": feed, "op_column": op_column, **reading.options()}
-    _offered(_declared(file, name), name, shown, changes, batch_id, options)
-    typer.echo(f"site {name} keeps its part of batch {batch_id} until a site is told to apply it")
+    if _offered(_declared(file, name), name, shown, changes, batch_id, options):
+        typer.echo(f"batch {batch_id} was applied before; what is offered now is not kept")
+    else:
+        typer.echo(f"site {name} keeps its part of batch {batch_id} until a site is told to apply it")
     return CLEAN
 
 
@@ -156,7 +159,7 @@ def apply(
             if changes:
                 options: dict[str, Any] = {"feed": feed, "op_column": op_column, **reading.options()}
                 _offered(declared, name, shown, changes, batch, options)
-            delta = _acted(declared, name, shown, {"verb": "apply", "batch": batch})
+            delta = _acted(declared, name, shown, {"verb": "apply", "batch": batch, "once": batch_id is None})
         out.write(parts(delta, format))
     return _code(declared, delta)
 
@@ -192,6 +195,8 @@ def status(file: File, name: Name, shown: Shown = Shown()) -> int:
 def _declared(file: str, name: str) -> Declaration:
     from holdstrue.fragments.declaration import load_declaration
 
+    # what fails is said by this command; gRPC's own log would come before it, unless somebody asks for that
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     declared = load_declaration(file)
     if name not in {one.name for one in declared.sites}:
         known = ", ".join(one.name for one in declared.sites)
@@ -209,7 +214,7 @@ def _called(
     # what a person asks for takes as long as it takes, and is asked for once
     wires = Wires(declared.addresses, shown.credentials(), timeout=24 * 3600.0)
     try:
-        return called(wires.carry, name, framed(head, body), 0.0)
+        return called(wires.carry, name, framed(head | {"site": name}, body), 0.0)
     finally:
         wires.close()
 
@@ -225,15 +230,23 @@ def _acted(declared: Declaration, name: str, shown: Shown, head: dict[str, Any])
 
 def _offered(
     declared: Declaration, name: str, shown: Shown, changes: list[str], batch: str, options: dict[str, Any]
-) -> None:
+) -> bool:
+    """Offer changes to a site; whether their batch was applied before, so that they were not kept."""
     import pyarrow as pa
 
+    from holdstrue.data.changes import INSERT
+    from holdstrue.fragments.remote_host import answer_of
     from holdstrue.shards.wire import pack
     from holdstrue.sources.feeds import read_changes
+    from holdstrue.sources.feeds.batches import refuse_slips
 
     read = read_changes(changes, key=declared.key, **options)
+    if options["feed"] == "auto" and options["op_column"] is None and (read.ops == INSERT).all():
+        refuse_slips(read, declared.columns)
     table = read.rows.append_column(":op", pa.array(read.ops))
-    _called(declared, name, shown, {"verb": "offer", "batch": batch}, pack(table).to_pybytes())
+    head = {"verb": "offer", "batch": batch}
+    told = answer_of(*_called(declared, name, shown, head, pack(table).to_pybytes()))
+    return bool(told["repeated"])
 
 
 def _code(declared: Declaration, delta: ApartDelta) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -67,6 +68,13 @@ class Suspects(Tabular, Sequence[Suspect]):
     least: float = 0.0
     """How sure those are that `at_least` left; 0 where all were left."""
     notes: tuple[str, ...] = ()
+    counts: Mapping[str, int] | None = None
+    """How many suspects each column has, where `found` are only the surest of them."""
+
+    @property
+    def by_column(self) -> Mapping[str, int]:
+        """How many suspects each column has that has some, the most first."""
+        return dict(Counter(one.column for one in self.found).most_common()) if self.counts is None else self.counts
 
     def __len__(self) -> int:
         return len(self.found)
@@ -91,6 +99,7 @@ class Suspects(Tabular, Sequence[Suspect]):
         return {
             "rows": self.rows,
             "rules": list(self.rules),
+            **({"by_column": dict(self.counts)} if self.counts is not None else {}),
             "suspects": [suspect.to_dict() for suspect in self.found],
             **({"notes": list(self.notes)} if self.notes else {}),
         }

@@ -46,6 +46,20 @@ class GroupTally:
     own: I32
 
 
+def in_groups(of: I64, least: int = 1) -> Grouped:
+    """Rows by the group that each is in, -1 for none; of at least so many groups. Complexity: O(rows).
+
+    >>> grouped = in_groups(np.array([1, -1, 0, 1]))
+    >>> grouped.rows.tolist(), grouped.starts.tolist()
+    ([1, 2, 0, 3], [1, 2, 4])
+    """
+    many = max(least, int(of.max(initial=-1)) + 1)
+    starts: I64 = np.cumsum(np.bincount(of + 1, minlength=many + 1)).astype(np.int64)
+    rows = np.empty(of.size, dtype=np.int32)
+    majority.place(of, np.concatenate((np.zeros(1, dtype=np.int64), starts[:-1])), rows)
+    return Grouped(of, rows, starts)
+
+
 class CodedCells:
     """The codes of a table's columns, with the values they stand for.
 
@@ -78,6 +92,7 @@ class CodedCells:
             self.counts.append(counts)
             self.distinct.append(table.column(name).take(pa.array(first)).combine_chunks())
         self._texts: dict[int, list[str] | None] = {}
+        self._rows: dict[int, tuple[I32, I64]] = {}
 
     @cached_property
     def known(self) -> list[int]:
@@ -117,8 +132,16 @@ class CodedCells:
         """The value of a code."""
         return self.distinct[column][code].as_py()
 
+    def rows_by_code(self, column: int) -> tuple[I32, I64]:
+        """The rows of a column by code, in their order: those of code c are `rows[starts[c]:starts[c + 1]]`."""
+        found = self._rows.get(column)
+        if found is None:
+            grouped = in_groups(self.codes[column].astype(np.int64), self.counts[column].size)
+            found = self._rows[column] = grouped.rows, grouped.starts
+        return found
+
     def grouped(self, columns: Sequence[int], codes: I32 | None = None) -> Grouped:
-        """Rows by their values in some columns. Complexity: O(rows log rows)."""
+        """Rows by their values in some columns. Complexity: O(rows), O(rows log rows) for several columns."""
         matrix = self.codes if codes is None else codes
         of = matrix[columns[0]].astype(np.int64) if columns else np.zeros(self.rows, dtype=np.int64)
         for column in columns[1:]:
@@ -127,10 +150,7 @@ class CodedCells:
             joint = of[both] * (more.max(initial=0) + 1) + more[both]
             of = np.full(self.rows, -1, dtype=np.int64)
             of[both] = np.unique(joint, return_inverse=True)[1]
-        order = np.argsort(of, kind="stable")
-        many = int(of.max(initial=-1)) + 1
-        starts = np.searchsorted(of[order], np.arange(many + 1))
-        return Grouped(of, order.astype(np.int32), starts.astype(np.int64))
+        return in_groups(of)
 
     def tally(self, grouped: Grouped, column: int, codes: I32 | None = None) -> GroupTally:
         """What a column holds in the groups. Complexity: O(rows)."""

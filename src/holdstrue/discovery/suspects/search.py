@@ -12,18 +12,20 @@ from holdstrue.discovery.suspects.answer import Suspect
 from holdstrue.discovery.suspects.cells import CodedCells
 from holdstrue.discovery.suspects.chains import OrderRule, vote_order
 from holdstrue.discovery.suspects.declared import DeclaredRules
-from holdstrue.discovery.suspects.form_vote import FormVote
 from holdstrue.discovery.suspects.forms import form_votes
 from holdstrue.discovery.suspects.reporters import find_reports, judge
 from holdstrue.discovery.suspects.systematic import systematic
-from holdstrue.discovery.suspects.verdict import CALIBRATED, Verdict, Votes, decide
+from holdstrue.discovery.suspects.verdict import Verdict, Votes, confidence, decide
 from holdstrue.discovery.suspects.votes import UNKNOWN, Ballot, vote
 from holdstrue.discovery.suspects.voting_rules import VotingRule, learned
 from holdstrue.discovery.work import OutOfTimeError, Work
-from holdstrue.typing import I32, I64
+from holdstrue.typing import I32, I64, Mask
 
 WITNESSES = 3
 """Rows that are named for each suspect."""
+
+CHUNK = 64
+"""Rows among which they are looked for first; twice as many each time that they do not suffice. Chosen, not tuned."""
 
 SURE = 0.999
 """Confidence at most."""
@@ -50,8 +52,13 @@ class SuspectSearch:
         self._required: list[tuple[int, str]] = []
         self._forms = form_votes(self.cells) if learn else []
         self._proposals: list[list[str]] = [[] for _ in self.cells.names]
+        self._numbers: dict[int, dict[str, int]] = {}
+        self._said_of: dict[tuple[int, int], list[str]] = {}
+        for form in self._forms:
+            self._said_of.setdefault((form.column, form.code), []).append(form.why)
         self._work = work
-        self._reports = find_reports(self.cells) if learn else None
+        self.reports = find_reports(self.cells) if learn else None
+        """In what form several sources report the same things, if they do."""
         codes = self._witnesses()
         self._codes = codes
         if declared is not None:
@@ -66,7 +73,7 @@ class SuspectSearch:
             except OutOfTimeError:
                 found = []
                 self.notes.append(STOPPED)
-            reported = set() if self._reports is None else set(self._reports.columns)
+            reported = set() if self.reports is None else set(self.reports.columns)
             said = {(rule.left, rule.right) for rule in self.rules if isinstance(rule, VotingRule)}
             self.rules += [
                 rule
@@ -92,10 +99,7 @@ class SuspectSearch:
                 vote_order(cells, number, rule, ballot)
             else:
                 vote(cells, self._codes, number, rule, ballot, against)
-        reported = set() if self._reports is None else set(self._reports.columns)
-        for form in self._forms:
-            if form.column not in reported:
-                self._vote_form(form, ballot)
+        self._vote_forms(ballot)
         votes = Votes.of(ballot)
         verdict = decide(cells, votes, against, self.rules, self._proposals)
         lines = [self._suspect(verdict, votes, number, name) for number in range(verdict.rows.size)]
@@ -105,32 +109,48 @@ class SuspectSearch:
         lines.sort(key=lambda line: (-line[1].confidence, line[1].column, line[0]))
         return [suspect for _, suspect in lines], [row for row, _ in lines]
 
-    def _vote_form(self, form: FormVote, ballot: Ballot) -> None:
+    def _vote_forms(self, ballot: Ballot) -> None:
+        """Cast the votes of forms. Complexity: O(columns * rows) for a column that has spellings, else O(rows)."""
         cells = self.cells
-        flagged = cells.codes[form.column] == form.code
-        if form.why == "spelling":
-            spelled = np.isin(
-                cells.codes[form.column],
-                [one.code for one in self._forms if one.column == form.column and one.why == "spelling"],
-            )
-            for other in range(len(cells.names)):
-                if other != form.column:
-                    known = cells.codes[form.column] >= 0
-                    flagged &= ~systematic(cells.codes[other], cells.counts[other].size, spelled, known)
-        rows = np.flatnonzero(flagged)
-        code = self._code(form.column, form.proposed)
-        ballot.cast(rows, form.column, np.full(rows.size, code), np.full(rows.size, form.weight), len(self.rules))
+        reported = set() if self.reports is None else set(self.reports.columns)
+        for column in {form.column: None for form in self._forms}:
+            if column in reported:
+                continue
+            own = [form for form in self._forms if form.column == column]
+            spelled = [form.code for form in own if form.why == "spelling"]
+            usual = self._usually_spelled(column, spelled) if spelled else None
+            rows, starts = cells.rows_by_code(column)
+            for form in own:
+                at = rows[starts[form.code] : starts[form.code + 1]].astype(np.int64)
+                if usual is not None and form.why == "spelling":
+                    at = at[~usual[at]]
+                code = self._code(column, form.proposed)
+                ballot.cast(at, column, np.full(at.size, code), np.full(at.size, form.weight), len(self.rules))
+
+    def _usually_spelled(self, column: int, codes: list[int]) -> Mask:
+        """Rows whose value in another column goes with being spelled so."""
+        cells = self.cells
+        spelled, known = np.isin(cells.codes[column], codes), cells.codes[column] >= 0
+        found = np.zeros(cells.rows, dtype=np.bool_)
+        for other in range(len(cells.names)):
+            if other != column:
+                found |= systematic(cells.codes[other], cells.counts[other].size, spelled, known)
+        return found
 
     def _code(self, column: int, text: str | None) -> int:
         """The code of a proposed text, a new one where no cell has it."""
         if text is None:
             return UNKNOWN
-        texts, more = self.cells.texts(column), self._proposals[column]
-        if text in texts:
-            return texts.index(text)
-        if text not in more:
+        more = self._proposals[column]
+        if column not in self._numbers:
+            texts = self.cells.texts(column)
+            # of values that are the same text, as of other types, the first
+            self._numbers[column] = {texts[code]: code for code in range(len(texts) - 1, -1, -1)}
+        numbers = self._numbers[column]
+        if text not in numbers:
+            numbers[text] = self.cells.counts[column].size + len(more)
             more.append(text)
-        return len(texts) + more.index(text)
+        return numbers[text]
 
     def _value(self, column: int, code: int) -> Any:
         if code == UNKNOWN:
@@ -150,9 +170,8 @@ class SuspectSearch:
                 why.append(rule_text(self.rules[rule], cells.names))
             else:
                 held = int(cells.codes[column][row])
-                why += [one.why for one in self._forms if (one.column, one.code) == (column, held)]
+                why += self._said_of.get((column, held), [])
         held = int(cells.codes[column][row])
-        confidence = min(SURE, float(1 / (1 + np.exp(-verdict.scores[number] - CALIBRATED))))
         value = None if held < 0 else cells.value(column, held)
         witnesses = self._witnesses_of(verdict, votes, number)
         suspect = Suspect(
@@ -160,7 +179,7 @@ class SuspectSearch:
             cells.names[column],
             value,
             self._value(column, code),
-            confidence,
+            confidence(float(verdict.scores[number])),
             tuple(dict.fromkeys(why)),
             tuple(name(witness) for witness in witnesses),
         )
@@ -174,11 +193,27 @@ class SuspectSearch:
             chosen = self.rules[rule] if rule < len(self.rules) else None
             if isinstance(chosen, VotingRule) and code != UNKNOWN and votes.codes[at] == code:
                 rest = [other for other in (*chosen.left, chosen.right) if other != column]
-                agree = self._codes[column] == code
-                for other in rest if column == chosen.right or len(rest) > 1 else [chosen.right]:
-                    agree &= self._codes[other] == self._codes[other][row]
-                return np.flatnonzero(agree)[:WITNESSES].tolist()
+                asked = rest if column == chosen.right or len(rest) > 1 else [chosen.right]
+                return self._first_with([(column, code), *((other, int(self._codes[other][row])) for other in asked)])
         return []
+
+    def _first_with(self, wanted: list[tuple[int, int]]) -> list[int]:
+        """The first rows that are witnesses for some values at once, looked for among those with the rarest of them."""
+        cells = self.cells
+        if any(code >= cells.counts[column].size for column, code in wanted):
+            return []
+        rarest, code = min((one for one in wanted if one[1] >= 0), key=lambda one: cells.counts[one[0]][one[1]])
+        rows, starts = cells.rows_by_code(rarest)
+        rows = rows[starts[code] : starts[code + 1]]
+        found: list[int] = []
+        at, size = 0, CHUNK
+        while at < rows.size and len(found) < WITNESSES:
+            some = rows[at : at + size]
+            for column, held in wanted:
+                some = some[self._codes[column][some] == held]
+            found += some.tolist()
+            at, size = at + size, 2 * size
+        return found[:WITNESSES]
 
     def _absent(self, name: Name) -> list[tuple[int, Suspect]]:
         """Missing values of columns that are declared to have one, where nothing proposed what it should be."""
@@ -190,7 +225,7 @@ class SuspectSearch:
 
     def _misreported(self, name: Name) -> list[tuple[int, Suspect]]:
         """Reports that differ from what the sources together say."""
-        reports, cells = self._reports, self.cells
+        reports, cells = self.reports, self.cells
         if reports is None:
             return []
         verdicts = judge(cells, reports)

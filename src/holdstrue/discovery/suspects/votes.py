@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from holdstrue.discovery.suspects.cells import CodedCells, Grouped, GroupTally
+from holdstrue.discovery.suspects.cells import CodedCells, Grouped, GroupTally, in_groups
 from holdstrue.discovery.suspects.systematic import LEAST_ROWS, came_later, went_together
 from holdstrue.discovery.suspects.voting_rules import VotingRule
 from holdstrue.typing import F64, I32, I64, Mask
@@ -151,10 +151,7 @@ def _floor(rule: VotingRule) -> float:
 
 def _within(grouped: Grouped, rows: Mask) -> Grouped:
     """The groups of some rows only."""
-    of = np.where(rows, grouped.of, -1)
-    order = np.argsort(of, kind="stable")
-    starts = np.searchsorted(of[order], np.arange(grouped.many + 1))
-    return Grouped(of, order.astype(np.int32), starts.astype(np.int64))
+    return in_groups(np.where(rows, grouped.of, -1), grouped.many)
 
 
 def _vote_left(cells: CodedCells, codes: I32, number: int, rule: VotingRule, rows: I64, ballot: Ballot) -> None:

@@ -5,14 +5,14 @@ Rows alone, and rows with a column that says what is done with them, are read he
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from holdstrue.data.changes import DELETE, INSERT, UPDATE, UPSERT, Changes, Places
+from holdstrue.data.changes import DELETE, INSERT, UPDATE, UPSERT, Changes, Origin, Places
 from holdstrue.data.notes import Notes
 from holdstrue.errors import ChangeError, DataError
 from holdstrue.rules.types import Declared
@@ -33,11 +33,15 @@ WORDS = {
 }  # fmt: skip
 
 
+DATA = "; the feed append if the column is data"
+
+
 def find_op_column(table: pa.Table, target: Target) -> str | None:
     """The column that holds the operations, if there is one.
 
-    A column of the table itself is data. Where the table is not known, or other columns may be
-    there, a column counts only if all its values are operations: without rows, by its name.
+    A column of the table itself is data. Where other columns may be there, one counts if it holds text, so that
+    a slip is refused and not taken for data; where the table is not known, only if all its values are operations.
+    Without rows it counts by its name.
     """
     present = table.column_names
     for name in OP_COLUMNS:
@@ -46,9 +50,22 @@ def find_op_column(table: pa.Table, target: Target) -> str | None:
         if target.schema is not None and target.extra == "error":
             return name
         codes = match_words(table.column(name), WORDS)
-        if codes is not None and codes.min(initial=0) >= 0:
+        if codes is not None and (target.schema is not None or codes.min(initial=0) >= 0):
             return name
     return None
+
+
+def refuse_slips(inserts: Changes, data: Collection[str]) -> None:
+    """Refuse rows of a table that was not known when they were read, whose operations were taken for data by a slip.
+
+    `data` are the columns that are known to be the table's own.
+    """
+    for name in OP_COLUMNS:
+        if name in inserts.rows.column_names and name not in data:
+            column = inserts.rows.column(name)
+            if match_words(column, WORDS) is not None:
+                known = Places((Origin("the changes", len(inserts)),)) if inserts.places is None else inserts.places
+                read_words(column, WORDS, name, known, more=DATA)
 
 
 def ops_changes(table: pa.Table, places: Places, target: Target, op_column: str | None) -> Changes:
@@ -64,7 +81,8 @@ def ops_changes(table: pa.Table, places: Places, target: Target, op_column: str 
             f"{places.sources[0].name} has no operation column {name!r}",
             hint=spelling_hint(name, table.column_names),
         )
-    ops = read_words(table.column(name), WORDS, name, places)
+    guessed = op_column is None and target.schema is not None and target.extra != "error"
+    ops = read_words(table.column(name), WORDS, name, places, more=DATA if guessed else "")
     return target.without(name).changes(table.drop_columns([name]), ops, places)
 
 

@@ -164,14 +164,16 @@ def _listed(names: list[str]) -> str:
     return f"{'column' if len(names) == 1 else 'columns'} {shown}"
 
 
-def read_words(column: Any, words: dict[str, int], name: str, places: Places, what: str = "operation") -> U8:
+def read_words(
+    column: Any, words: dict[str, int], name: str, places: Places, what: str = "operation", more: str = ""
+) -> U8:
     """The codes of a column of words, in any case, or an error for the first row that has none of them."""
     codes = match_words(column, words)
     if codes is None or codes.min(initial=0) < 0:
         row = 0 if codes is None else int(np.argmin(codes))
         value = column[row].as_py()
         met = f"no {what}" if value is None else f"unknown {what} {value!r}"
-        raise ChangeError(f"{places.place(row)}: {met} in column {name!r}", hint=f"one of {', '.join(words)}")
+        raise ChangeError(f"{places.place(row)}: {met} in column {name!r}", hint=f"one of {', '.join(words)}{more}")
     return codes.astype(np.uint8)
 
 

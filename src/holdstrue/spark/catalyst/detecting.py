@@ -120,12 +120,15 @@ def _fixed(condition: Condition | None) -> frozenset[str]:
     return frozenset()
 
 
-def right_side(tables: Tables, check: GroupCheck, at: int) -> Lanes:
-    """The right-hand value of a member of a group; NULL where it is not known or not asked for."""
+def right_side(tables: Tables, check: GroupCheck, at: int, *, of_members: bool = False) -> Lanes:
+    """The right-hand value of a member of a group; NULL where it is not known or not asked for.
+
+    `of_members` says that no other rows are asked: Spark then sees that the value is never NULL.
+    """
     values, name = tables.values[check.table], check.rhs[at]
     lanes = values.with_nulls(name) if check.nulls_equal else values.lanes(name)
     asked = check.asked[at]
-    conditions = [condition for condition in (check.member, asked) if condition is not None]
+    conditions = [c for c in (None if of_members else check.member, asked) if c is not None]
     if not conditions:
         return lanes
     wanted = " and ".join(tables.holds(check, condition) for condition in conditions)

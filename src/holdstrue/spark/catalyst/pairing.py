@@ -21,8 +21,9 @@ from holdstrue.spark.catalyst.lanes import Lanes, Sql
 def kind_of(tables: Tables, check: GroupCheck) -> Lanes:
     """The whole right side of a row; rows of one group with the same do not violate the rule together."""
     if len(check.rhs) == 1:
-        return right_side(tables, check, 0)
-    lanes = [lane for at in range(len(check.rhs)) for lane in right_side(tables, check, at) if lane is not None]
+        return right_side(tables, check, 0, of_members=True)
+    sides = (right_side(tables, check, at, of_members=True) for at in range(len(check.rhs)))
+    lanes = [lane for side in sides for lane in side if lane is not None]
     # what is not known is a value here: `Detection` tells where that matters
     flagged = ", ".join(f"{lane} is null, {lane}" for lane in lanes)
     return f"xxhash64(1, {flagged})", f"xxhash64(2, {flagged})"

@@ -22,7 +22,6 @@ from holdstrue.discovery.inclusions.contents import Compare
 from holdstrue.discovery.kinds import Kind
 from holdstrue.discovery.options import DiscoveryOptions
 from holdstrue.discovery.per_table import ConditionKind, DependencyKind
-from holdstrue.discovery.suspects.answer import Suspects
 from holdstrue.discovery.work import OutOfTimeError, Work
 from holdstrue.errors import DataError, HoldstrueError
 from holdstrue.rules.model import Body, Rule, Tolerance
@@ -37,6 +36,9 @@ from holdstrue.spark.discovering.frame_inclusions import FrameInclusionKind, Fra
 from holdstrue.spark.discovering.lane_table import LaneTable
 from holdstrue.spark.discovering.side_jobs import profile
 from holdstrue.spark.runner import SparkRunner
+from holdstrue.spark.suspecting.frame_suspects import FrameSuspects
+from holdstrue.spark.suspecting.searching import suspects_of_frame
+from holdstrue.spark.suspecting.stages import Asked
 from holdstrue.typing import I64
 
 FOLDED = 16
@@ -218,9 +220,16 @@ class FrameDiscovery(Discovery):
         """Refused: a state holds the rows."""
         raise _elsewhere(f"a state is to be kept at {str(path)!r}")
 
-    def suspects(self, *, table: str | None = None) -> Suspects:
-        """Refused: all rows vote."""
-        raise _elsewhere("suspects are asked for")
+    @alone
+    def suspects(self, *, table: str | None = None) -> FrameSuspects:  # type: ignore[override]  # they stay on Spark
+        """Cells of a table that are probably wrong, by the rules that its rows speak for (see `suspects` of Spark)."""
+        name = next(iter(self._frames)) if table is None else table
+        if name not in self._frames:
+            raise HoldstrueError(f"no table {table!r}", hint=f"the tables are {', '.join(self._frames)}")
+        frame, searched = self._frames[name], self.options.columns
+        columns = tuple(column for column in searched if column in frame.columns)
+        asked = Asked(name, columns, None, discover=True, budget=self.options.budget)
+        return suspects_of_frame(self._runner, frame, asked, self._held.keys[name])
 
 
 def found_in_frames(

@@ -1,0 +1,111 @@
+"""Suspects as a data frame: they grow with the table, so they stay where they were found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from holdstrue.discovery.suspects.answer import Suspect, Suspects
+from holdstrue.errors import HoldstrueError
+from holdstrue.spark.runner import column, quoted
+
+
+@dataclass(frozen=True)
+class FrameSuspects:
+    """The cells of a data frame that are probably wrong.
+
+    `frame` has a row a suspect: `row` (the key, a struct of several columns, or a number that says where Spark read
+    the row), `column`, `value` and `proposed` as text, `confidence`, `why`, and `rows` that say so. It is kept on the
+    executors until nobody refers to it.
+    """
+
+    frame: DataFrame
+    rows: int
+    """How many rows the table has."""
+    columns: Mapping[str, int]
+    """How many suspects each column has that has some."""
+    parts: int = 1
+    """In how many parts the table was looked at."""
+    cut: str | None = None
+    """The column of which every part has all rows of a value."""
+    key: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    """The rules that voted, in some part."""
+    notes: tuple[str, ...] = ()
+    table: DataFrame | None = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        return sum(self.columns.values())
+
+    def __repr__(self) -> str:
+        return f"FrameSuspects({len(self)} cells of {self.rows} rows, by {len(self.rules)} rules)"
+
+    def at_least(self, confidence: float) -> FrameSuspects:
+        """Those that are at least so sure."""
+        frame = self.frame.where(F.col("confidence") >= confidence)
+        return replace(self, frame=frame, columns=by_column(frame))
+
+    def first(self, most: int = 20) -> Suspects:
+        """The surest of them, here."""
+        lines = self.frame.orderBy(F.desc("confidence"), "column", "row").limit(most).toArrow().to_pylist()
+        found = tuple(
+            Suspect(
+                _key(line["row"]),
+                line["column"],
+                line["value"],
+                line["proposed"],
+                line["confidence"],
+                tuple(line["why"]),
+                tuple(map(_key, line["rows"])),
+            )
+            for line in lines
+        )
+        counts = self.columns if len(self) > len(found) else None
+        return Suspects(found, self.rows, self.key, rules=self.rules, notes=self.notes, counts=counts)
+
+    def patch(self, least: float = 0.9) -> DataFrame:
+        """The rows with the proposed values of suspects that are at least so sure, as updates that `apply` reads.
+
+        Nothing is changed by itself: look at it, then `monitor.apply(patch)`. Bytes have no patch, having no text.
+        """
+        if not self.key or self.table is None:
+            raise HoldstrueError(
+                "a patch updates rows by their key, and none is given",
+                hint="name the columns that tell rows apart: key='id'",
+            )
+        chosen = self.frame.where((F.col("confidence") >= least) & F.col("proposed").isNotNull())
+        texts = {f.name: f.dataType.simpleString() for f in self.table.schema}
+        texts = {name: kind for name, kind in texts.items() if name not in self.key and kind != "binary"}
+        chosen = chosen.where(F.col("column").isin(list(texts)))
+        pairs = F.map_from_entries(F.collect_list(F.struct("column", "proposed")))
+        mended = chosen.groupBy("row").agg(pairs.alias(":mended")).withColumnRenamed("row", ":named")
+        named = F.struct(*map(column, self.key)) if len(self.key) > 1 else column(self.key[0])
+        found = self.table.join(mended, named.eqNullSafe(F.col(":named")))
+        op = "op"
+        while op in self.table.columns:
+            op = f"_{op}"
+        own = [
+            F.expr(f"coalesce(cast(`:mended`[{_literal(name)}] as {texts[name]}), {quoted(name)})").alias(name)
+            if name in texts
+            else column(name)
+            for name in self.table.columns
+        ]
+        return found.select(F.lit("update").alias(op), *own)
+
+
+def by_column(frame: DataFrame) -> dict[str, int]:
+    """How many suspects each column has, the most first."""
+    counted = frame.groupBy("column").count().orderBy(F.desc("count"), "column").collect()
+    return {line["column"]: line["count"] for line in counted}
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _key(named: Any) -> Any:
+    return tuple(named.values()) if isinstance(named, dict) else named
