@@ -65,11 +65,11 @@ class Suspects(Tabular, Sequence[Suspect]):
     places: tuple[int, ...] = field(default=(), repr=False, compare=False)
     rules: tuple[str, ...] = ()
     """The rules that voted."""
-    least: float = 0.0
-    """How sure those are that `at_least` left; 0 where all were left."""
     notes: tuple[str, ...] = ()
     counts: Mapping[str, int] | None = None
     """How many suspects each column has, where `found` are only the surest of them."""
+    least: float = 0.0
+    """How sure those are that `at_least` left; 0 where all were left."""
 
     @property
     def by_column(self) -> Mapping[str, int]:
