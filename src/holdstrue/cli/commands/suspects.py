@@ -48,11 +48,11 @@ def suspects(
         bool, typer.Option("--only-rules", help="Only by the rules that are given, none that the data speak for.")
     ] = False,
     least: Annotated[
-        float | None,
+        float,
         typer.Option(
-            "--least", min=0, max=1, metavar="C", help="Only suspects that are at least so sure (a patch: 0.9)."
+            "--least", min=0, max=1, metavar="C", help="Only suspects that are at least so sure; of a patch 0.9."
         ),
-    ] = None,
+    ] = 0.0,
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Stop looking for rules after so long (2m): 30s, 1h.")
     ] = None,
@@ -89,10 +89,10 @@ def suspects(
 
             looked = _Looked(data, given, key, columns, only_rules, budget, reading)
             if cluster is not None:
-                there = looked.on(cluster) if least is None else looked.on(cluster).at_least(least)
-                found = there.first(limit if limit is not None else SHOWN if format == "text" else LISTED)
+                most = limit if limit is not None else SHOWN if format == "text" else LISTED
+                found = looked.on(cluster).at_least(least).first(most)
             else:
-                found = looked.here(working) if least is None else looked.here(working).at_least(least)
+                found = looked.here(working).at_least(least)
         tell_notes(found.notes)
         if parquet:
             _write_parquet(found, format, Path(output or ""))

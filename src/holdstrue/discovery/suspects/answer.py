@@ -66,10 +66,10 @@ class Suspects(Tabular, Sequence[Suspect]):
     rules: tuple[str, ...] = ()
     """The rules that voted."""
     notes: tuple[str, ...] = ()
-    least: float | None = None
-    """How sure those are that `at_least` left."""
     counts: Mapping[str, int] | None = None
     """How many suspects each column has, where `found` are only the surest of them."""
+    least: float = 0.0
+    """How sure those are that `at_least` left; 0 where all were left."""
 
     @property
     def by_column(self) -> Mapping[str, int]:
@@ -136,7 +136,7 @@ class Suspects(Tabular, Sequence[Suspect]):
         import pyarrow as pa
 
         if least is None:
-            least = SURE if self.least is None else self.least
+            least = self.least or SURE
         if not self.key:
             raise HoldstrueError(
                 "a patch updates rows by their key, and none is given",

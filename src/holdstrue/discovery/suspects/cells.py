@@ -119,6 +119,15 @@ class CodedCells:
             found = self._texts[column] = [value if isinstance(value, str) else str(value) for value in values]
         return found
 
+    def read(self, column: int, text: str) -> Any:
+        """A proposed text as a value of the column; None where its type has no such value, such as 128 in int8."""
+        if self.text_like(column):
+            return text
+        try:
+            return pa.scalar(text).cast(self.distinct[column].type).as_py()
+        except pa.ArrowInvalid:
+            return None
+
     def value(self, column: int, code: int) -> Any:
         """The value of a code."""
         return self.distinct[column][code].as_py()
@@ -130,15 +139,6 @@ class CodedCells:
             grouped = in_groups(self.codes[column].astype(np.int64), self.counts[column].size)
             found = self._rows[column] = grouped.rows, grouped.starts
         return found
-
-    def read(self, column: int, text: str) -> Any:
-        """A proposed text as a value of the column; None where its type has no such value, such as 128 in int8."""
-        if self.text_like(column):
-            return text
-        try:
-            return pa.scalar(text).cast(self.distinct[column].type).as_py()
-        except pa.ArrowInvalid:
-            return None
 
     def grouped(self, columns: Sequence[int], codes: I32 | None = None) -> Grouped:
         """Rows by their values in some columns. Complexity: O(rows), O(rows log rows) for several columns."""

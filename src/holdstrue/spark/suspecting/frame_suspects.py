@@ -39,8 +39,8 @@ class FrameSuspects:
     """The rules that voted, in some part."""
     notes: tuple[str, ...] = ()
     table: DataFrame | None = field(default=None, repr=False)
-    least: float | None = None
-    """How sure those are that `at_least` left."""
+    least: float = 0.0
+    """How sure those are that `at_least` left; 0 where all were left."""
 
     def __len__(self) -> int:
         return sum(self.columns.values())
@@ -79,7 +79,7 @@ class FrameSuspects:
         row each.
         """
         if least is None:
-            least = SURE if self.least is None else self.least
+            least = self.least or SURE
         if not self.key or self.table is None:
             raise HoldstrueError(
                 "a patch updates rows by their key, and none is given",
