@@ -28,7 +28,7 @@ from holdstrue.shards.runner import HOT_FROM, Sizing
 from holdstrue.spark.named import named_frames
 from holdstrue.spark.runner import SparkRunner, column
 from holdstrue.spark.suspecting.searching import suspects_of_frame
-from holdstrue.spark.suspecting.stages import Asked
+from holdstrue.spark.suspecting.stages import SuspectQuestion
 from holdstrue.spark.tables import key_type, violations_frame, violations_type
 from holdstrue.state.files import StateFiles
 from holdstrue.state.manifest import RunFile
@@ -196,7 +196,7 @@ class SparkMonitor(Sharded):
             return super().suspects(table=table, discover=discover)
         facts, name, rows = self._declared(rows, table)
         own = tuple(rule for rule in facts.rules if (rule.own_table or facts.main) == name)
-        asked = Asked(name, (), replace(facts.rules, rules=own), discover, BUDGET)
+        asked = SuspectQuestion(name, (), replace(facts.rules, rules=own), discover, BUDGET)
         return suspects_of_frame(self._spark_runner, rows, asked, tuple(facts.keys[name]))
 
     def quarantine(self, rows: DataFrame, *, table: str | None = None) -> tuple[DataFrame, DataFrame]:

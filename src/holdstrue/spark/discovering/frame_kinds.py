@@ -38,7 +38,7 @@ from holdstrue.spark.discovering.side_jobs import profile
 from holdstrue.spark.runner import SparkRunner
 from holdstrue.spark.suspecting.frame_suspects import FrameSuspects
 from holdstrue.spark.suspecting.searching import suspects_of_frame
-from holdstrue.spark.suspecting.stages import Asked
+from holdstrue.spark.suspecting.stages import SuspectQuestion
 from holdstrue.typing import I64
 
 FOLDED = 16
@@ -228,7 +228,7 @@ class FrameDiscovery(Discovery):
             raise HoldstrueError(f"no table {table!r}", hint=f"the tables are {', '.join(self._frames)}")
         frame, searched = self._frames[name], self.options.columns
         columns = tuple(column for column in searched if column in frame.columns)
-        asked = Asked(name, columns, None, discover=True, budget=self.options.budget)
+        asked = SuspectQuestion(name, columns, None, discover=True, budget=self.options.budget)
         return suspects_of_frame(self._runner, frame, asked, self._held.keys[name])
 
 

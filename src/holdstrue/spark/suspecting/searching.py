@@ -32,7 +32,7 @@ from holdstrue.shards.memory import free_bytes
 from holdstrue.spark.named import named_frames
 from holdstrue.spark.runner import SparkRunner, column, quoted, sendable
 from holdstrue.spark.suspecting.frame_suspects import FrameSuspects, by_column
-from holdstrue.spark.suspecting.stages import ROW, Asked, CutStage, SuspectStage
+from holdstrue.spark.suspecting.stages import ROW, CutStage, SuspectQuestion, SuspectStage
 
 TIMES = 10
 """So many bytes a worker needs for one of the table, by `_size`: 1M orders of ten columns, 130 MB, took 770."""
@@ -101,12 +101,12 @@ def suspects(
     own = types_of_table(declared, main, main, (main,))
     frame = runner.declared(frame, {name: d for name, d in own.items() if name in frame.columns}, None)
     keys = (key,) if isinstance(key, str) else tuple(key or (() if ruleset is None else ruleset.key))
-    asked = Asked(main, tuple(columns), ruleset, discover, budget)
+    asked = SuspectQuestion(main, tuple(columns), ruleset, discover, budget)
     return suspects_of_frame(runner, frame, asked, keys, whole)
 
 
 def suspects_of_frame(
-    runner: SparkRunner, frame: DataFrame, asked: Asked, key: tuple[str, ...], whole: int | None = None
+    runner: SparkRunner, frame: DataFrame, asked: SuspectQuestion, key: tuple[str, ...], whole: int | None = None
 ) -> FrameSuspects:
     """The suspects of a data frame whose columns have the types that were declared."""
     table, asked = _prepared(runner, frame, asked, key)
@@ -142,7 +142,9 @@ def suspects_of_frame(
     return FrameSuspects(listed, size.rows, counts, parts, cut, key, rules, notes, frame)
 
 
-def _prepared(runner: SparkRunner, frame: DataFrame, asked: Asked, key: tuple[str, ...]) -> tuple[DataFrame, Asked]:
+def _prepared(
+    runner: SparkRunner, frame: DataFrame, asked: SuspectQuestion, key: tuple[str, ...]
+) -> tuple[DataFrame, SuspectQuestion]:
     """The columns that are looked at or name rows; what does not fit is refused before a job is run."""
     for name in (*key, *asked.columns):
         if name not in frame.columns:
@@ -189,7 +191,7 @@ def _allowed(runner: SparkRunner) -> int:
     return UNLIMITED if free is None else min(UNLIMITED, free // TIMES)
 
 
-def _cut(runner: SparkRunner, numbered: DataFrame, asked: Asked, size: _Size, parts: int) -> str | None:
+def _cut(runner: SparkRunner, numbered: DataFrame, asked: SuspectQuestion, size: _Size, parts: int) -> str | None:
     """The column by whose values rows are put together: the one with which most rules keep whole or large groups."""
     sample = _groups(numbered, asked.columns, size)
     told = sample.repartition(1).mapInArrow(

@@ -24,7 +24,7 @@ ROW = ":row"
 
 
 @dataclass(frozen=True)
-class Asked:
+class SuspectQuestion:
     """What is looked for: in which columns, by which rules, for how long."""
 
     table: str
@@ -47,7 +47,7 @@ class SuspectStage:
     `said` is what there is to say of all of them.
     """
 
-    asked: Asked
+    asked: SuspectQuestion
     key: tuple[str, ...]
     rows: pa.Schema
     schema: pa.Schema
@@ -95,7 +95,7 @@ class SuspectStage:
 class CutStage:
     """The stage that learns from a sample which rules will vote: JSON of how often each column is left of one."""
 
-    asked: Asked
+    asked: SuspectQuestion
     rows: pa.Schema
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
