@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import holdstrue
@@ -97,3 +98,24 @@ def test_values_in_the_paths_of_a_delta_table(spark: SparkSession, tmp_path: Pat
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
     assert got.cast(wanted.schema).to_pylist() == wanted.to_pylist()
+
+
+def test_folders_of_an_iceberg_table_say_nothing_of_its_values(spark: SparkSession, tmp_path: Path) -> None:
+    """They are called `part=null` and `part=x+y`, which are not the values of NULL and of `x y`."""
+    sql = pytest.importorskip("pyiceberg.catalog.sql")
+    pytest.importorskip("sqlalchemy")
+    catalog = sql.SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/house")
+    catalog.create_namespace("n")
+    rows = pa.table({"id": [1, 2, 3], "part": ["x y", None, "x+y"]})
+    table = catalog.create_table("n.t", schema=rows.schema)
+    with table.update_spec() as update:
+        update.add_identity("part")
+    table.append(rows)
+    place = Path(table.location().removeprefix("file://"))
+    got = frame_of(spark, [str(place)], None, {}).select("id", "part").toArrow().sort_by("id")
+    assert got.to_pylist() == rows.to_pylist()
+    # as in a table that was brought from Hive, whose files do not repeat what is in their paths
+    for file in place.rglob("*.parquet"):
+        pq.write_table(pq.read_table(file, partitioning=None).select(["id"]), file)
+    with pytest.raises(DataError, match="has no column 'part' in it"):
+        frame_of(spark, [str(place)], None, {})
