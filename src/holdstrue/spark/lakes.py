@@ -7,6 +7,7 @@ mapped to other names) is refused by name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from holdstrue.spark.runner import column
 
 _FEATURES = frozenset({"timestampNtz", "vacuumProtocolCheck", "v2Checkpoint", "appendOnly", "invariants"})
 """What a Delta table may ask of its readers that its files alone fulfil."""
+_FOREIGN = re.compile("%[89A-Fa-f][0-9A-Fa-f]")
+"""A byte of UTF-8 in a path: Spark reads each as a letter of its own."""
 
 
 def lake_frame(spark: SparkSession, table: LakeTable) -> DataFrame:
@@ -53,6 +56,8 @@ def _live_files(spark: SparkSession, table: LakeTable) -> DataFrame:
         for name in partitions:
             if f"{name}=" not in unquote(file):
                 raise _refused(table, f"the file {file} of it does not say its {name} in its path")
+        if partitions and _FOREIGN.search(file.removeprefix(str(Path(table.path).absolute()))):
+            raise _refused(table, f"letters beyond ASCII are escaped in the path of {file}")
     # moments in paths are in UTC and mostly do not say so: Spark would take them for those of the session's zone
     moments = {field.name for field in schema if field.name in partitions and isinstance(field.dataType, TimestampType)}
     as_text = StructType([StructField(f.name, StringType()) if f.name in moments else f for f in schema])
