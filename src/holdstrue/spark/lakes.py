@@ -7,6 +7,7 @@ mapped to other names) is refused by name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from urllib.parse import quote, unquote, urlparse
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
+from pyarrow.parquet import read_schema
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -26,6 +28,8 @@ from holdstrue.spark.runner import column
 
 _FEATURES = frozenset({"timestampNtz", "vacuumProtocolCheck", "v2Checkpoint", "appendOnly", "invariants"})
 """What a Delta table may ask of its readers that its files alone fulfil."""
+_FOREIGN = re.compile("%[89A-Fa-f][0-9A-Fa-f]")
+"""A byte of UTF-8 in a path: Spark reads each as a letter of its own."""
 
 
 def lake_frame(spark: SparkSession, table: LakeTable) -> DataFrame:
@@ -52,10 +56,17 @@ def _live_files(spark: SparkSession, table: LakeTable) -> DataFrame:
         for name in partitions:
             if f"{name}=" not in unquote(file):
                 raise _refused(table, f"the file {file} of it does not say its {name} in its path")
+        if partitions and _FOREIGN.search(file.removeprefix(str(Path(table.path).absolute()))):
+            raise _refused(table, f"letters beyond ASCII are escaped in the path of {file}")
     # moments in paths are in UTC and mostly do not say so: Spark would take them for those of the session's zone
     moments = {field.name for field in schema if field.name in partitions and isinstance(field.dataType, TimestampType)}
     as_text = StructType([StructField(f.name, StringType()) if f.name in moments else f for f in schema])
-    reader = spark.read.schema(as_text).option("basePath", f"file:{Path(table.path).absolute()}")
+    reader = spark.read.schema(as_text)
+    if partitions:
+        reader = reader.option("basePath", f"file:{Path(table.path).absolute()}")
+    else:
+        # folders of Iceberg are called as those of Hive and otherwise written: Spark would read "null" for NULL there
+        reader = reader.option("recursiveFileLookup", "true")
     try:
         found = _looked_up(reader.parquet(*(f"file:{_literal(file)}" for file in files)))
     except PySparkException as error:
@@ -100,6 +111,10 @@ def _iceberg(table: LakeTable) -> tuple[list[str], Sequence[str]]:
             raise _refused(table, "rows of it are deleted by delete files")
         if str(getattr(task.file.file_format, "value", task.file.file_format)).upper() != "PARQUET":
             raise _refused(table, f"{task.file.file_path} is no Parquet file")
+        spec = own.specs()[task.file.spec_id]
+        stored = {now.get(field.source_id) for field in spec.fields if str(field.transform) == "identity"}
+        if stored and (left := stored - set(read_schema(_local(table, task.file.file_path)).names)):
+            raise _refused(table, f"{task.file.file_path} has no column {left.pop()!r} in it")
     return [_local(table, task.file.file_path) for task in tasks], ()
 
 
