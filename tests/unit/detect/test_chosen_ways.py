@@ -115,6 +115,20 @@ def test_a_batch_that_is_nearly_the_whole_table_is_asked_what_it_finds_among_its
     assert (counts.open, counts.rows) == (result.counts.open, result.counts.rows)
 
 
+def test_updates_of_all_rows_under_four_inequalities_are_swept() -> None:
+    """Pairs that violate before and after satisfy eight terms, which does not take 130 ns for each of cuts ** 6."""
+    rng = np.random.default_rng(7)
+    base, after = (
+        pa.table({"id": np.arange(MORE_ROWS)} | {name: rng.permutation(MORE_ROWS) for name in "abcd"}) for _ in range(2)
+    )
+    rule = "not(t.a > s.a and t.b < s.b and t.c > s.c and t.d < s.d)"
+    monitor = Monitor(rule, key="id", data=base)
+    changes = after.append_column("_op", pa.array(["update"] * MORE_ROWS))
+    [step] = monitor.apply(changes, limit=0, op_column="_op", feed="ops").counts.values()
+    assert "the last batch started over" in str(monitor.explain())
+    assert step.open == check(after, rule, limit=0).total
+
+
 def test_explain_tells_what_drives_and_forgets_the_batch_before() -> None:
     """Of three inequalities two drive, by what holds of pairs; a row that comes alone has one way, as has a preview."""
     base, more = table(np.arange(ROWS), 1), table(np.arange(ROWS, ROWS + 200), 3)
