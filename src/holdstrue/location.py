@@ -194,7 +194,7 @@ def _mounted(text: str) -> str | None:
 def nearby_hint(path: Path) -> str:
     """What a path that does not exist may have meant."""
     try:
-        names = [file.name for file in path.parent.iterdir()]
+        names = [file.name for file in path.parent.iterdir() if file.name != path.name]  # a link may lead nowhere
     except (OSError, ValueError):
         return f"there is no directory {str(path.parent)!r}"
     near = difflib.get_close_matches(path.name, names, n=1)

@@ -126,4 +126,8 @@ def row_cost(ordered: int, rows: int) -> float:
     True
     """
     cuts = max(1.0, log2(max(rows, 2) / CUT_TO))
-    return SWEPT_ROW + (HALVED_ROW * cuts ** (ordered - 2) if ordered > 2 else 0.0)
+    if ordered <= 3:
+        return SWEPT_ROW + (HALVED_ROW * cuts if ordered == 3 else 0.0)
+    # every further term leaves fewer rows to carry on: of 16,000 rows, at random and rising together, each took 1.2 to
+    # 1.8 us with four terms, 1.7 to 2.4 with five, 2.2 to 2.6 with six, 3.3 to 3.5 with eight
+    return SWEPT_ROW + HALVED_ROW * cuts**2 * (1 + (ordered - 4) / 4)

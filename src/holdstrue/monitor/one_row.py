@@ -39,7 +39,7 @@ def records_of(changes: Any, tables: Sequence[str], seen: pa.Schema | None) -> A
     """Changes as those who read tables know them: one row given as a dict or a tuple is a list of one record.
 
     A mapping is a row unless all of its names are tables or some value is rows itself; a tuple is one where some value
-    is neither text nor a record.
+    is neither text nor a record, but a number, say, or NULL.
 
     >>> schema = pa.schema({"id": pa.int64(), "zip": pa.string()})
     >>> records_of((7, "10001"), ["data"], schema), records_of({"id": 7}, ["data"], schema)
@@ -75,7 +75,7 @@ def is_values(changes: tuple[Any, ...]) -> bool:
     """Whether a tuple holds the values of a row rather than files or records."""
     if any(map(is_no_value, changes)):
         return False
-    return any(value is not None and not isinstance(value, str) for value in changes)
+    return not all(isinstance(value, str) for value in changes)
 
 
 class RowReader:

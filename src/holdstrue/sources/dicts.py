@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from holdstrue.data.values import NUMBERS, family_of
@@ -141,6 +142,8 @@ def _together(values: list[Any]) -> bool:
 
 def _array(values: list[Any]) -> Any:
     """Values as Arrow takes them, except that it takes true for 1.0 beside floats (and refuses it beside integers)."""
+    # of NumPy's unsigned numbers beside floats Arrow makes negative ones, and 1 of its true beside integers
+    values = [value.item() if isinstance(value, (np.integer, np.bool_)) else value for value in values]
     array = pa.array(values)
     if pa.types.is_temporal(array.type) or is_text(array.type) or is_bytes(array.type):
         _require_one_kind(values)

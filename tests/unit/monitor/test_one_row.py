@@ -115,3 +115,13 @@ def test_rules_are_tried_on_the_rows_there_are() -> None:
         try_rules(monitor, "not(t.payy > 0)")
     with pytest.raises(holdstrue.HoldstrueError, match="no data yet"):
         try_rules(Monitor("zip -> city", "id"), "key(zip)")
+
+
+def test_a_tuple_of_text_and_null_is_a_row() -> None:
+    """Text alone may be files; NULL is none."""
+    monitor = Monitor("zip -> city", key="id", data=pa.table({"id": ["a"], "zip": ["1"], "city": ["Bonn"]}))
+    assert monitor.apply(("b", None, "Ulm")).counts["zip -> city"].added == 0
+    assert monitor.apply(("c", "1", None)).counts["zip -> city"].added == 0
+    assert monitor.values("b") == {"id": "b", "zip": None, "city": "Ulm"}
+    with pytest.raises(holdstrue.HoldstrueError, match="there is no file 'd'"):
+        monitor.apply(("d", "1", "Ulm"))

@@ -72,6 +72,22 @@ def test_dictionaries_are_decoded_and_schema_of_agrees() -> None:
     assert schema_of(encoded).field("zip").type == pa.string()
 
 
+def test_a_link_that_leads_nowhere_is_not_taken_for_what_was_meant(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").symlink_to(tmp_path / "gone")
+    with fails("there is no file", hint="check the path"):
+        read_table(tmp_path / "rows.csv")
+
+
+def test_numbers_of_numpy_in_records_mean_what_they_are() -> None:
+    """Arrow makes -1.0 of the highest unsigned number beside a float, and 1 of true beside an integer."""
+    records = [{"id": 1, "a": np.uint64(2**64 - 1)}, {"id": 2, "a": -1.0}]
+    with pytest.raises(DataError, match="18446744073709551615"):
+        check(records, "key(a)", key="id")
+    assert check([{"a": np.uint64(7)}, {"a": 7.0}, {"a": np.int8(7)}], "key(a)").total == 3
+    with pytest.raises(DataError, match="record 2: column 'a' holds 1, but record 1 holds"):
+        check([{"a": np.bool_(True)}, {"a": 1}], "key(a)")
+
+
 def test_records_have_the_union_of_names() -> None:
     assert read_table([{"id": 1}, {"zip": "a"}]).to_pydict() == {"id": [1, None], "zip": [None, "a"]}
     big = read_table([{"n": 2**70}, {"n": 1}])
