@@ -122,8 +122,8 @@ def _local(table: LakeTable, file: str) -> str:
     place = urlparse(file)
     if place.scheme not in ("", "file"):
         raise _refused(table, f"its file {file} is not on this machine")
-    if place.scheme:  # as metadata of Iceberg may have it
-        return unquote(place.path)
+    if place.scheme:  # as metadata of Iceberg may have it: names on disk may hold escapes themselves
+        return place.path if Path(place.path).is_file() else unquote(place.path)
     # deltalake escapes the directory of the table, and gives what is below as it is
     folder = str(Path(table.path).absolute())
     found = file if Path(file).is_file() else f"{folder}/{file.removeprefix(quote(folder) + '/')}"
