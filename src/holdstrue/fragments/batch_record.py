@@ -101,6 +101,8 @@ class BatchRecord:
     found: Mapping[int, ChangedKeys]
     anew: str = ""
     """The fingerprint of all rows after the batch, where it started over."""
+    contents: str = ""
+    """One word for what the batch comes to at all sites, where whoever handed it out said so."""
 
     @staticmethod
     def of(
@@ -233,7 +235,7 @@ class BatchRecord:
 
     def tables(self) -> list[pa.Table]:
         """For a run file: entries, ids given to indexes, flags, messages, what was found."""
-        about = {"batch": self.batch, "fingerprint": self.fingerprint, "anew": self.anew}
+        about = {"batch": self.batch, "fingerprint": self.fingerprint, "anew": self.anew, "contents": self.contents}
         given = {"hi": self.ids.hi, "lo": self.ids.lo, "now": self.now, "was": self.was}
         for number, ids in enumerate(self.given.x):
             given |= {f"hi{number}": ids.hi, f"lo{number}": ids.lo}
@@ -301,6 +303,7 @@ class BatchRecord:
             tuple(SiteMessage(**row) for row in messages.to_pylist()),
             keys_by_cfd(listed),
             about["anew"],
+            about["contents"],
         )
 
 
@@ -309,7 +312,9 @@ def _about(rows: pa.Table) -> tuple[dict[str, str], dict[int, int]]:
     try:
         about = {name.decode(): value.decode() for name, value in (rows.schema.metadata or {}).items()}
         masks = {int(number): int(at) for number, at in json.loads(about["masks"]).items()}
-        return {"batch": about["batch"], "fingerprint": about["fingerprint"], "anew": about.get("anew", "")}, masks
+        said = {"batch": about["batch"], "fingerprint": about["fingerprint"]}
+        # records of before lack the others
+        return said | {name: about.get(name, "") for name in ("anew", "contents")}, masks
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"it does not say what its batch is: {error}") from error
 

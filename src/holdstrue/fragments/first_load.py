@@ -19,12 +19,12 @@ from holdstrue.errors import HoldstrueError
 from holdstrue.fragments.bundles import Bundle
 from holdstrue.fragments.channel import Mailbox, SiteMessage
 from holdstrue.fragments.exchange import Exchange
-from holdstrue.fragments.ids import Ids, key_ids
+from holdstrue.fragments.ids import Ids, in_order, key_ids
 from holdstrue.fragments.indexed_rows import ChangedKeys, IndexedRows
 from holdstrue.fragments.normal_cfds import NormalCFD
 from holdstrue.fragments.packed_values import give_back, laid_out
 from holdstrue.fragments.right_sides import RightSides
-from holdstrue.fragments.site_batch import SiteBatch, fingerprint_of, in_order
+from holdstrue.fragments.site_batch import SiteBatch, fingerprint_of
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.index.arrays import Numbering, all_true, no_slots
 from holdstrue.typing import I32, Mask

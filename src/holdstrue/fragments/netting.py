@@ -6,17 +6,19 @@ and the one that has the row removes it. An update may move a row from one fragm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from holdstrue.data.changes import DELETE, INSERT, UPDATE, Changes
+from holdstrue.data.coding import Domain
 from holdstrue.detect.resolve import net
 from holdstrue.errors import ChangeError
 from holdstrue.fragments.fragment_layout import FragmentLayout
-from holdstrue.fragments.ids import Ids
+from holdstrue.fragments.ids import Ids, column_ids, in_order
 from holdstrue.index.arrays import Numbering, all_true
 from holdstrue.plan.filter import holds
 from holdstrue.typing import I32, U8, Mask
@@ -47,6 +49,22 @@ def netted(changes: Changes, key: Sequence[str], ids: Ids, presence: Callable[[p
         raise ChangeError(error.message, hint=FITS) from error
     now = final[:, 1] >= 0
     return NetRows(changes.rows.take(pa.array(np.where(now, final[:, 1], final[:, 2]))), now, number[final[:, 2]])
+
+
+def contents_of(net: NetRows, ids: Ids, domains: Mapping[str, Domain]) -> str:
+    """One word for what a batch comes to: the same for the same rows that stay and keys that go, in any order.
+
+    `ids` are those of the keys, `domains` those of the other columns. Complexity: O(cells).
+    """
+    whole = ids
+    for name, domain in domains.items():
+        cells = column_ids(net.rows.column(name), domain, name, nulls_equal=True)
+        whole = whole + Ids(np.where(net.now, cells.hi, 0), np.where(net.now, cells.lo, 0))
+    order = in_order(whole)
+    told = hashlib.blake2b(whole.hi[order].tobytes(), digest_size=16)
+    for part in (whole.lo, net.now):
+        told.update(part[order].tobytes())
+    return told.hexdigest()
 
 
 def stays(ops: U8, ids: Ids) -> Mask:

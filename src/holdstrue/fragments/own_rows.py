@@ -7,8 +7,7 @@ import pyarrow as pa
 
 from holdstrue.data.buffers import plain
 from holdstrue.errors import DataError
-from holdstrue.fragments.ids import Ids
-from holdstrue.fragments.site_batch import in_order
+from holdstrue.fragments.ids import Ids, in_order
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.plan.filter import holds
 from holdstrue.rules.terms import condition_columns

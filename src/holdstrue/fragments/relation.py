@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdstrue.closing import Closing
+from holdstrue.data.coding import Domain
 from holdstrue.detect.resolve import fitted
 from holdstrue.errors import HoldstrueError, StateError
 from holdstrue.fragments.batch_record import ANEW
@@ -26,7 +27,7 @@ from holdstrue.fragments.fragment_layout import FragmentLayout, Site
 from holdstrue.fragments.ids import Ids, common_domain, key_ids
 from holdstrue.fragments.indexed_rows import ChangedKeys
 from holdstrue.fragments.integer_plan import SECONDS
-from holdstrue.fragments.netting import netted, routed
+from holdstrue.fragments.netting import contents_of, netted, routed
 from holdstrue.fragments.opt_ver import BEAM
 from holdstrue.fragments.planning import How, PlanOptions, copy_plan
 from holdstrue.fragments.relation_delta import KeysByRule, RelationDelta, changed_keys, counted, listed_by_cfd
@@ -355,17 +356,22 @@ class Relation(Closing):
 
         rows = fitted(changes, self.schema, self.layout.key)
         net = netted(replace(changes, rows=rows), self.layout.key, self._key_ids(rows), presence)
+        others = {name: self._domain(name) for name in self.schema.names if name not in self.layout.key}
+        contents = contents_of(net, self._key_ids(net.rows), others)
         handed = {}
         for name, fragment, now in zip(first, self.layout.fragments, routed(net, self.layout), strict=True):
             own = now | there[name][net.key]
             part, stays = (net.rows, now) if own.all() else (net.rows.filter(pa.array(own)), now[own])
             for site in fragment.sites:
-                handed[site.name] = batch, part.select(self._design.specs[site.name].schema.names), stays
+                handed[site.name] = batch, part.select(self._design.specs[site.name].schema.names), stays, contents
         return self._host.each("begin", handed)
 
     def _key_ids(self, rows: pa.Table) -> Ids:
-        domains = {name: common_domain(name, self._design.types[name], self._design.seed) for name in self.layout.key}
-        return key_ids(rows, self.layout.key, domains)
+        return key_ids(rows, self.layout.key, {name: self._domain(name) for name in self.layout.key})
+
+    def _domain(self, name: str) -> Domain:
+        """How a column is coded at all sites."""
+        return common_domain(name, self._design.types[name], self._design.seed)
 
     def _any(self, verb: str, *args: Any, sites: Iterable[str]) -> Mask:
         """Where one of some sites says yes."""

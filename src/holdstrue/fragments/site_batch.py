@@ -22,7 +22,6 @@ from holdstrue.fragments.packed_values import laid_out
 from holdstrue.fragments.shipping_plan import Shipment
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.index.arrays import all_true
-from holdstrue.kernels.sorting import argsort
 from holdstrue.plan.filter import holds
 from holdstrue.rules.model import Condition
 from holdstrue.typing import I32, Mask
@@ -265,13 +264,3 @@ def _spread(mask: Mask, rows: NDArray[np.uint32], size: int) -> Mask:
     found = np.zeros(size, dtype=np.bool_)
     found[rows] = mask
     return found
-
-
-def in_order(ids: Ids) -> I32:
-    """The permutation that sorts ids, the same at every site. Complexity: O(n)."""
-    order = argsort(ids.lo.view(np.int64))
-    lo = ids.lo[order]
-    if lo.size and (lo[1:] == lo[:-1]).any():
-        # equal lower lanes: a repeated key, or one chance in 2^64
-        return np.lexsort((ids.hi, ids.lo.view(np.int64))).astype(np.int32)
-    return order

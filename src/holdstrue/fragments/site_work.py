@@ -9,6 +9,7 @@ recorded, so that a batch that other sites missed can be applied once more (two-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,11 @@ from holdstrue.fragments.batch_record import REPEATED, ROUNDS, BatchRecord
 from holdstrue.fragments.channel import SiteMessage
 from holdstrue.fragments.exchange import Exchange, coordinator_of, own_side, pairs, violating_groups
 from holdstrue.fragments.first_load import FirstLoad
-from holdstrue.fragments.ids import Ids, key_ids
+from holdstrue.fragments.ids import Ids, in_order, key_ids
 from holdstrue.fragments.indexed_rows import ChangedKeys, IndexedRows, IndexStep, Place
 from holdstrue.fragments.own_rows import own_rows, refuse_repeats
 from holdstrue.fragments.packed_values import give_back, packed
-from holdstrue.fragments.site_batch import SiteBatch, in_order
+from holdstrue.fragments.site_batch import SiteBatch
 from holdstrue.fragments.site_spec import SiteSpec
 from holdstrue.index.arrays import all_true
 from holdstrue.kernels.hashing import repeats
@@ -68,6 +69,7 @@ class SiteWork:
         self._record: BatchRecord | None = None
         self._prepared: Any = None
         self._load: FirstLoad | None = None
+        self._contents = ""
         self._over = False
         """Whether the batch that is answered again from its record is known to have started over."""
 
@@ -184,16 +186,24 @@ class SiteWork:
             return self._last.presence(ids)
         return self._indexed.find(ids) >= 0
 
-    def begin(self, batch: str, rows: pa.Table | None = None, now: Mask | None = None) -> str:
+    def begin(self, batch: str, rows: pa.Table | None = None, now: Mask | None = None, contents: str = "") -> str:
         """Start a batch: rows by key with new images where `now`; without rows, load the site's own source.
+
+        `contents` is one word for what the batch comes to at all sites, where whoever hands it out knows that.
 
         Returns a fingerprint of the entries, equal at all sites of the fragment. For a batch that was committed
         here before, it and everything that follows are answered from the record.
         """
         self.abort()  # of a batch that was given up while this site could not be reached
         if self._last is not None and batch == self._last.batch:
+            if contents and self._last.contents not in ("", contents):
+                raise StateError(
+                    f"batch {batch!r} was committed at site {self.spec.name!r} with other changes",
+                    hint="apply it as it was, which finishes it; then these changes under an id of their own",
+                )
             self._repeated = self._last
             return self._last.fingerprint
+        self._contents = contents
         if rows is None:
             if self._indexed.rows.living:
                 raise HoldstrueError(f"site {self.spec.name!r} is loaded already", hint="apply changes instead")
@@ -402,14 +412,15 @@ class SiteWork:
             record = BatchRecord.of_load(load.name, load.fingerprint, self.spec, load.mail.outbox, load.found)
             if self._batch is not None:
                 record = BatchRecord.of_start(record, load.fingerprint, self._batch)
-            self._record = record
+            self._record = record = replace(record, contents=self._contents)
             if self._state is not None:
                 self._prepared = self._state.prepare_load(record, load.indexed)
             return
         if told is not None:
             self.compare(told)
         owned = [step for one in self._exchanges.values() if (step := one.changed()) is not None]
-        self._record = BatchRecord.of(self._running(), self._indexed, self._staged(), owned, self._found)
+        record = BatchRecord.of(self._running(), self._indexed, self._staged(), owned, self._found)
+        self._record = replace(record, contents=self._contents)
         if self._state is not None:
             self._prepared = self._state.prepare(self._record)
 
