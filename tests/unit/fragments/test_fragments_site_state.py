@@ -308,7 +308,7 @@ def test_a_batch_that_some_sites_have_is_finished_by_its_own_changes_alone(
     other_value = FIRST.set_column(4, "c", pa.array([4, 6, None]))
     other_side = FIRST.set_column(3, "b", pa.array([1, 2, None]))
     for changes in (other_value, other_side, FIRST.slice(0, 2), FIRST.slice(1)):
-        with pytest.raises(StateError, match="'one' was committed at site .* with other changes"):
+        with pytest.raises(StateError, match=r"'one' was committed at site .* with other changes"):
             relation.apply(changes, batch_id="one")
     # what a deleted row is said to have been does not matter
     assert not relation.apply(FIRST.set_column(2, "a", pa.array([1, 1, 9])), batch_id="one").repeated
