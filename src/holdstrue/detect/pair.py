@@ -17,7 +17,7 @@ import numpy as np
 from holdstrue.detect import costs
 from holdstrue.detect.detector import Batch, Batches, Detector, Outcome, Pairs, first, no_pairs, nothing
 from holdstrue.detect.pair_set import PairSet
-from holdstrue.detect.partners import countable, partners_about
+from holdstrue.detect.partners import FEW_UNEQUAL, MOST_UNEQUAL, partners_about, unequal_terms
 from holdstrue.detect.recount import PairSweep
 from holdstrue.index.arrays import Snapshot, room, turns, with_slack
 from holdstrue.index.checked import Checked
@@ -134,7 +134,7 @@ class PairDetector(Detector):
         self._degree = room(self._degree, batch.rows.size, fill=0, turn=self._turn)
         # the table was empty, so everything there is came in with this batch
         alone = not batch.old.size and batch.new.size == batch.rows.living
-        if alone and batch.new.size >= COUNT_FROM and countable(self._shape):
+        if alone and batch.new.size >= COUNT_FROM and unequal_terms(self._shape) <= FEW_UNEQUAL:
             return self._load(batch, limit)
         old, new = self._concerned(batch)
         if not old.slots.size and not new.slots.size:
@@ -162,7 +162,7 @@ class PairDetector(Detector):
         """
         rows = old.size + new.size
         updates = int(np.count_nonzero(self._degree[batch.new_twin[batch.new_twin >= 0]]))
-        if rows <= costs.FEW or not countable(self._shape, 2 if updates else 1):
+        if rows <= costs.FEW or unequal_terms(self._shape) * (2 if updates else 1) > MOST_UNEQUAL:
             return None
         everything = batch.staying + batch.new.size
         least = costs.probe_cost(rows, 0)

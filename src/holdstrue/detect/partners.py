@@ -23,8 +23,10 @@ from holdstrue.kernels.dominance import count_dominance
 from holdstrue.operators import BELOW, EQUAL, Op
 from holdstrue.typing import I32, I64, Mask
 
-MOST_UNEQUAL = 3
-"""Each != term doubles the sweeps; beyond eight sweeps pairs are found through the index instead."""
+FEW_UNEQUAL = 3
+"""Each != term doubles the sweeps; a first load takes up to eight of them without an estimate of the other way."""
+MOST_UNEQUAL = 8
+"""Beyond 256 sweeps, of one image of the table or of both, pairs are found through the index, whatever that costs."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,9 @@ class Axis:
     queries: I64
 
 
-def countable(shape: Shape, images: int = 1) -> bool:
-    """Whether partners can be counted in few enough sweeps, with the terms of so many images."""
-    return images * sum(term.op is Op.NE for term in shape.terms) <= MOST_UNEQUAL
+def unequal_terms(shape: Shape) -> int:
+    """How many != terms there are."""
+    return sum(term.op is Op.NE for term in shape.terms)
 
 
 def count_partners(shape: Shape, rows: PairRows, check: int, slots: I32) -> tuple[I64, I64]:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from holdstrue import Monitor, check
+from holdstrue.detect import costs
 from holdstrue.detect.costs import FEW
 
 ROWS = 3_000
@@ -19,7 +20,7 @@ RULES = {
     "two columns": "not(t.salary > s.tax and t.tax < s.salary and t.state != s.state)",
 }
 
-MORE_ROWS = 8_000
+FEWER_ROWS, MORE_ROWS = 120, 8_000
 UNEQUAL = "t.c != s.c and t.d != s.d and t.e != s.e"
 
 
@@ -127,6 +128,32 @@ def test_updates_of_all_rows_under_four_inequalities_are_swept() -> None:
     [step] = monitor.apply(changes, limit=0, op_column="_op", feed="ops").counts.values()
     assert "the last batch started over" in str(monitor.explain())
     assert step.open == check(after, rule, limit=0).total
+
+
+@pytest.mark.parametrize("unequal", [1, 2, 3, 4])
+@pytest.mark.parametrize("more", ["", "t.e = s.e and ", "t.e < s.e and ", "t.e < s.f and t.f > s.e and "])
+def test_updates_under_terms_that_differ_are_swept(unequal: int, more: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs that violate before and after are counted by sweeps of both images; those that came and went follow."""
+    monkeypatch.setattr(costs, "CANDIDATE", 1e9)
+
+    def drawn(seed: int) -> pa.Table:
+        rng = np.random.default_rng(seed)
+        unknown = rng.random(FEWER_ROWS) < 0.05
+        cells = {name: pa.array(rng.integers(0, 4, FEWER_ROWS), mask=unknown) for name in "abcdef"}
+        return pa.table({"id": np.arange(FEWER_ROWS)} | cells)
+
+    base = drawn(8)
+    rule = f"not({more}{' and '.join(f't.{name} != s.{name}' for name in 'abcd'[:unequal])})"
+    monitor = Monitor(rule, key="id", data=base)
+    before = {(v.t, v.s) for v in monitor.violations(limit=None)}
+    # a fifth stays; the columns of the others change, or some of them do
+    changes = drawn(9).set_column(1, "a", base["a"]).slice(FEWER_ROWS // 5)
+    marked = changes.append_column("_op", pa.array(["update"] * len(changes)))
+    [step] = monitor.apply(marked, limit=0, op_column="_op", feed="ops").counts.values()
+    assert "the last batch started over" in str(monitor.explain())
+    found = check(pa.concat_tables([base.slice(0, FEWER_ROWS // 5), changes]), rule, key="id", limit=None)
+    after = {(v.t, v.s) for v in found.violations()}
+    assert (step.added, step.removed, step.open) == (len(after - before), len(before - after), len(after))
 
 
 def test_explain_tells_what_drives_and_forgets_the_batch_before() -> None:
