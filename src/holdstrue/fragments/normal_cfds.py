@@ -114,6 +114,11 @@ def normal_cfds(rules: RuleSet, layout: FragmentLayout) -> tuple[NormalCFD, ...]
             hint="fragments are of one relation: leave the rules of other tables out",
         )
     for number, rule in enumerate(rules):
+        if rule.tolerance is not None:
+            raise RuleError(
+                f"rule {rule.name!r} has a tolerance, and over fragments no violation is tolerated",
+                hint="leave the tolerance out of this file, or set severity: warn, which changes no exit code",
+            )
         filtered = _parts(rule.where)
         for lhs, pattern, b, wanted in _cells(rule):
             if wanted is None and b in lhs:

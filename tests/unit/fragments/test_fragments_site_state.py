@@ -374,6 +374,12 @@ def test_filters_on_unknown_columns_are_named() -> None:
         Relation([Site("h", where="nope = 1", source=ROWS)], RULES, key="id")
 
 
+def test_a_tolerance_is_refused_by_name() -> None:
+    rule = {"name": "ab", "rule": "a -> b", "tolerance": "1%"}
+    with pytest.raises(HoldstrueError, match="rule 'ab' has a tolerance"):
+        Relation(split("vertical", None), [rule], key="id")
+
+
 def test_the_state_of_a_monitor_is_no_site(tmp_path: Path) -> None:
     with Monitor.create(tmp_path / "a", ["key(id)"], key="id"):
         pass
