@@ -3,6 +3,7 @@
 - Those that lie with one value of another column: half of its rows, at least five.
 - Those that came before or after all others of their group, by a day, a time or a number of rows, far more often than
   by chance: a price or an address that changed.
+- Those whose numbers are mostly as many percent above or below what their groups have: a discount, a tax.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 
 from holdstrue.data.values import family_of
 from holdstrue.discovery.suspects.cells import CodedCells, Grouped, of_codes
+from holdstrue.discovery.suspects.far_off import MOMENTS, as_numbers
 from holdstrue.typing import I32, I64, Mask
 
 SYSTEMATIC, LEAST_ROWS = 0.5, 5
@@ -22,6 +24,12 @@ SYSTEMATIC, LEAST_ROWS = 0.5, 5
 LEAST_LATER, BEYOND = 5, 4.0
 """Exceptions at the ends of their groups are no chance where there are so many, so many standard deviations more than
 by chance. Chosen, not tuned: of prices that rose in the middle of a year all lie there, 9 deviations more."""
+
+SURCHARGED = (0.5, 2.0)
+"""Between these ratios many exceptions with the same one are honest; slips of a comma or a unit make larger ones."""
+
+LEAST_PRICES = 3
+"""Of so many different values at least some are surcharged: one that is often written wrongly is but one."""
 
 
 def went_together(cells: CodedCells, sides: Sequence[int], flagged: Mask, judged: Mask) -> Mask:
@@ -59,6 +67,33 @@ def came_later(cells: CodedCells, grouped: Grouped, flagged: Mask) -> Mask:
     for column in range(len(cells.names)):
         if _orders(cells, column):
             found |= _at_ends(_ranks(cells, column), grouped.of, flagged)
+    return found
+
+
+def changed_alike(cells: CodedCells, column: int, usual: I64, flagged: Mask) -> Mask:
+    """Flagged rows whose number is, to a percent, as many percent above or below `usual` as that of half of them.
+
+    Complexity: O(rows, and flagged rows * log).
+    """
+    found = np.zeros(cells.rows, dtype=np.bool_)
+    rows = np.flatnonzero(flagged)
+    if rows.size < LEAST_ROWS or family_of(cells.distinct[column].type) in MOMENTS:
+        return found
+    numbers = as_numbers(cells, column)
+    if numbers is None:
+        return found
+    with np.errstate(divide="ignore", invalid="ignore"):
+        percent = 100 * numbers[cells.codes[column][rows]] / numbers[usual[rows]]
+    low, high = SURCHARGED
+    # codes and years differ by less than a percent whatever is wrong with them
+    fit = (percent > 100 * low) & (percent < 100 * high) & (np.abs(percent - 100) > 1)
+    if not fit.any():
+        return found
+    values, counts = np.unique(np.rint(percent[fit]), return_counts=True)
+    alike = fit & (np.abs(percent - values[np.argmax(counts)]) <= 1)
+    told = np.count_nonzero(alike)
+    if told >= max(LEAST_ROWS, SYSTEMATIC * rows.size) and np.unique(usual[rows[alike]]).size >= LEAST_PRICES:
+        found[rows[alike]] = True
     return found
 
 

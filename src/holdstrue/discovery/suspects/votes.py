@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdstrue.discovery.suspects.cells import CodedCells, Grouped, GroupTally, in_groups
-from holdstrue.discovery.suspects.systematic import LEAST_ROWS, came_later, went_together
+from holdstrue.discovery.suspects.systematic import LEAST_ROWS, came_later, changed_alike, went_together
 from holdstrue.discovery.suspects.voting_rules import VotingRule
 from holdstrue.typing import F64, I32, I64, Mask
 
@@ -105,6 +105,7 @@ def vote(cells: CodedCells, codes: I32, number: int, rule: VotingRule, ballot: B
     if rule.constant is not None:
         filled = missing & (2 * cells.known[rule.right] > cells.rows)
     differs = clear & (top != column) & (~missing | filled)
+    alike = np.zeros(cells.rows, dtype=np.bool_)
     if rule.declared is None:
         sides, plain = (*rule.left, rule.right), differs & ~muted & ~missing
         differs &= (
@@ -113,6 +114,8 @@ def vote(cells: CodedCells, codes: I32, number: int, rule: VotingRule, ballot: B
             | missing
         )
         differs &= ~(missing & went_together(cells, sides, missing & differs, clear))
+        alike = changed_alike(cells, rule.right, top, plain)
+        differs &= ~alike
     floor = _floor(rule)
     rows = np.flatnonzero(differs)
     weights = believed * _weight(first[rows], tally.own[rows], floor, declared=rule.declared is not None)
@@ -127,7 +130,7 @@ def vote(cells: CodedCells, codes: I32, number: int, rule: VotingRule, ballot: B
         chance = np.log(cells.rows / cells.counts[rule.right][column[telling]])
         for left in rule.left:
             against[left, telling] += LEFT_AGAINST * believed * np.minimum(chance, MOST)
-        doubtful = named & (column >= 0) & (first < tally.known[group]) & ((top != column) | ~clear)
+        doubtful = named & (column >= 0) & (first < tally.known[group]) & ((top != column) | ~clear) & ~alike
         _vote_left(cells, codes, number, rule, np.flatnonzero(doubtful), ballot)
         if rule.declared is None and len(rule.left) == 1 and rule.pure >= SPOILT:
             _vote_spoilt(number, rule, grouped, tally, column, ballot)
