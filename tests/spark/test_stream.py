@@ -19,6 +19,7 @@ from holdstrue.spark import Monitor
 from holdstrue.spark.sinks import Call, Parquet, Sink, Write, console
 from holdstrue.state.journal import Journal
 from laws.test_detection import assert_counts, found, nonempty
+from spark.checkpoints import forget_last
 from spark.conftest import MODE
 from spark.frames import Truth, added, listed
 from translate import expected
@@ -217,13 +218,6 @@ def test_a_batch_of_long_ago_is_not_handed_over_again(
     assert monitor.batches == 2
     if MODE != "connect":  # a stream is a process of its own there
         assert "no longer kept: sinks may lack it" in caplog.text
-
-
-def forget_last(checkpoint: Path) -> None:
-    """Take back Spark's note that the last batch is done."""
-    commits = sorted((checkpoint / "spark" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
-    commits[-1].unlink()
-    (commits[-1].parent / f".{commits[-1].name}.crc").unlink(missing_ok=True)
 
 
 def test_a_checkpoint_made_anew_counts_from_the_start(monitor: Monitor, source: Source) -> None:

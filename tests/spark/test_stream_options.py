@@ -18,8 +18,9 @@ from holdstrue.errors import ChangeError, HoldstrueError
 from holdstrue.spark import Monitor
 from holdstrue.spark.letters import BadBatch, DeadLetters
 from laws.test_detection import found, nonempty
+from spark.checkpoints import forget_last
 from spark.frames import listed
-from spark.test_stream import BATCHES, RULES, Source, deltas, forget_last, into, row, run
+from spark.test_stream import BATCHES, RULES, Source, deltas, into, row, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

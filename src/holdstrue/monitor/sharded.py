@@ -195,6 +195,11 @@ class Sharded(Monitor):
                 batch, added, removed, {line.rule: Step(line.added, line.removed, line.open) for line in lines}
             )
 
+    def seen(self, batch_id: str) -> bool:
+        """Whether a batch of this id was applied. Complexity: O(log batches)."""
+        with self._kept(read_only=True) as kept:
+            return kept.seen(batch_id)
+
     def made_by(self, batch: str) -> int | None:
         """The version that a batch made, where it was in shards and is among the last that are kept.
 

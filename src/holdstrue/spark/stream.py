@@ -69,8 +69,12 @@ class Batches:
         if self.options["feed"] != "files":
             self._applied(monitor, changes, name)
             return
-        for path in self._files(changes, name):
-            self._applied(monitor, monitor.files([path]), f"{name}-{PurePosixPath(path).name}", path)
+        found = {f"{name}-{PurePosixPath(path).name}": path for path in self._files(changes, name)}
+        # those before the last one that was applied are done: the sinks had each before the next was begun
+        done = next((own for own in reversed(found) if monitor.seen(own)), None)
+        first = 0 if done is None else list(found).index(done)
+        for own, path in list(found.items())[first:]:
+            self._applied(monitor, monitor.files([path]), own, path)
 
     def _applied(self, monitor: SparkMonitor, changes: DataFrame, name: str, *files: str) -> None:
         # the sinks read what the last batch did, so no other thread may apply one before they are done

@@ -141,3 +141,40 @@ def test_prices_that_rose_one_day_are_no_errors(rises: bool) -> None:
     table = pa.table({"day": [day for day, _ in sales], "thing": [f"T{thing}" for _, thing in sales], "price": prices})
     told = [suspect for suspect in holdstrue.suspects(table) if suspect.column == "price"]
     assert bool(told) != rises
+
+
+@pytest.mark.parametrize("ratio", [1.1, 0.9, None, 10.0, 1.004])
+def test_surcharges_and_discounts_are_no_errors(ratio: float | None) -> None:
+    """A tenth of the prices is changed: by the same share, by one of its own each, or by what a slip makes of it."""
+    rng = Random(9)
+    usual = [20 + 7 * thing for thing in range(60)]
+    sales = [rng.randrange(60) for _ in range(900)]
+    changed = {at for at in range(900) if rng.random() < 0.1}
+    prices = [
+        round(usual[thing] * ((ratio or rng.uniform(0.5, 2)) if at in changed else 1), 2)
+        for at, thing in enumerate(sales)
+    ]
+    table = pa.table({"id": range(900), "thing": [f"T{thing}" for thing in sales], "price": prices})
+    told = {suspect.key for suspect in holdstrue.suspects(table, key="id") if suspect.column == "price"}
+    if ratio in (1.1, 0.9):
+        assert not told
+    else:
+        assert told <= changed
+        assert len(told) > 0.4 * len(changed)
+
+
+def test_a_value_as_common_as_others_is_not_off_by_its_shape() -> None:
+    """Names of products, of which one has a number in it; where it comes once nothing says that it is one of them."""
+    names = [f"{brand} {kind}" for brand in ("AB-1", "CD-2", "EF-3") for kind in range(1, 21)]
+    values = column(lambda rng: rng.choice(names), 1200)
+    assert not found(values, dict.fromkeys(range(0, 1200, 60), "Phillips 66 C"))
+    assert {suspect.key for suspect in found(values, {7: "Phillips 66 C"})} == {7}
+
+
+@pytest.mark.parametrize(("many", "told"), [(3, 3), (14, 14), (15, 0), (20, 0)])
+def test_shapes_of_many_cells_are_another_kind(many: int, told: int) -> None:
+    """Telephones abroad: nobody knows what else they should be."""
+    here = column(lambda rng: f"{rng.randrange(200, 999)}-{rng.randrange(200, 999)}-{rng.randrange(10000):04}", 2000)
+    rng = Random(3)
+    abroad = {at * 90: f"+44 20 {rng.randrange(10**7, 10**8)}" for at in range(many)}
+    assert len(found(here, abroad)) == told

@@ -3,6 +3,7 @@
 - *shape*: numbers count as one sign (`99.9%` and `7%` are both `9%`). Where at most three main shapes, each of 5% of
   the cells, cover 95% of a column, each of the rare ones: if the main shapes have no letters or all hold a number, or
   one edit in four letters makes one of them that does. Where one shape without letters covers 90%, each of the rest.
+  A value as common as half of the values are, and shapes of 15 cells, stay where nothing says what they should be.
   Where there are no such shapes, words count as one sign too (`KL1204` is `A9`, `anna@b.org` is `a@a.a`), if each main
   one holds a number or a sign that plain words do not have; and if that does not help, words with numbers in them do.
 - *unit*: a number with a word or a sign beside it, in a column most of whose cells are plain numbers (`12 oz`).
@@ -33,6 +34,12 @@ COMMON, TIMES = 0.01, 20
 
 SEVERAL = 5
 """A text that comes once may be one spelt wrong that comes so often, or written otherwise."""
+
+LOOKED_AT = 100
+"""Values of a main shape whose numbers are measured."""
+
+KIND = 15
+"""Cells of one rare shape from which on they are of another kind, where nobody knows what they should be instead."""
 
 OFTEN = 50
 """So many times as often comes what several cells write otherwise: `PASS` for `Pass`; but both may be names."""
@@ -185,7 +192,30 @@ def _off(plain: Shapes, words: Shapes, values: pa.Array, own: I64) -> dict[int, 
         shapes = Shapes.of(numbers_as_one(numbered), own)
         off = _off_words(shapes) if _of_few(shapes) else None
     at = {code: (off or {})[int(shapes.by_code[code])] for code in shapes.codes(list(off or ()))}
-    return {code: Odd(_filled(shapes.texts, shape, values[code].as_py()), OFF, "shape") for code, shape in at.items()}
+    found = {code: _filled(shapes.texts, shape, values[code].as_py()) for code, shape in at.items()}
+    honest = own >= max(SEVERAL, float(np.median(own[own > 0])))
+    honest |= (shapes.counts >= max(KIND, ZEROS * shapes.known))[shapes.by_code]
+    honest[[code for code in at if _written_otherwise(shapes, code, values)]] = False
+    return {code: Odd(likely, OFF, "shape") for code, likely in found.items() if likely is not None or not honest[code]}
+
+
+def _written_otherwise(shapes: Shapes, code: int, values: pa.Array) -> bool:
+    """Whether a value has the numbers of the one main shape between other signs, none longer than there.
+
+    `3-7-12` beside `11/28/19` is a day written otherwise; `+44 20 79460000` beside `312-555-0199` is abroad.
+    """
+    own, usual = shapes.texts[shapes.by_code[code]], int(shapes.counts.argmax())
+    if re.search(_LETTER, own + shapes.texts[usual]) or own.count("9") != shapes.texts[usual].count("9"):
+        return False
+    numbers = _widths_of(values[code].as_py())
+    like = [_widths_of(values[at].as_py()) for at in np.flatnonzero(shapes.by_code == usual)[:LOOKED_AT].tolist()]
+    # a number with a fraction is one of its shape, and two here
+    like = [widths for widths in like if len(widths) == len(numbers)]
+    return bool(like) and all(own <= max(widths) for own, *widths in zip(numbers, *like, strict=True))
+
+
+def _widths_of(text: str) -> list[int]:
+    return [len(number) for number in re.findall("[0-9]+", text)]
 
 
 def _of_few(shapes: Shapes) -> bool:
