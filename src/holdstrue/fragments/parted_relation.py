@@ -20,7 +20,6 @@ from holdstrue.errors import ChangeError, HoldstrueError, StateError
 from holdstrue.fragments.bundles import bundles_of
 from holdstrue.fragments.channel import ChannelError, Traffic
 from holdstrue.fragments.fragment_layout import FragmentLayout, Site
-from holdstrue.fragments.ids import common_domain
 from holdstrue.fragments.indexed_rows import keys_by_cfd
 from holdstrue.fragments.netting import FITS
 from holdstrue.fragments.part_host import PartHost
@@ -145,7 +144,7 @@ class PartedRelation(Relation):
             for f in self.layout.fragments
         )
         layout = FragmentLayout(self.layout.key, self.layout.columns, fragments)
-        domains = {name: common_domain(name, self._design.types[name], self._design.seed) for name in layout.key}
+        domains = {name: self._domain(name) for name in layout.key}
         return Spread(self._work.parts, self._work.tasks, layout, self.schema, domains)
 
     # --- batches --------------------------------------------------------------------------------------
